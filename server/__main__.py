@@ -1,0 +1,50 @@
+"""The command `callwright`: one sub-command per file in `server/commands`.
+
+An error that a user can act on is one or two lines on stderr and exit status 1, never a traceback.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from server.commands import chat, doctor, models, prompts, serve
+from server.errors import CallwrightError, SetupError
+
+COMMANDS = (serve, chat, models, prompts, doctor)
+
+
+def build_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="callwright",
+        description="A local server whose tool calls always parse and always satisfy their schema.",
+    )
+    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for command in COMMANDS:
+        command.add_parser(subparsers)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; return its exit status."""
+    args = build_parser().parse_args(argv)
+    try:
+        status: int = args.run(args)
+    except SetupError as exc:
+        print(f"callwright: {exc.message}", file=sys.stderr)
+        if exc.hint:
+            print(f"  {exc.hint}", file=sys.stderr)
+        return 1
+    except CallwrightError as exc:
+        print(f"callwright: {exc.message}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,161 @@
+"""Settings: one frozen object, made once, from flags over `CALLWRIGHT_*` variables over defaults.
+
+The only reader of the environment. Flags are generated from the fields, so that a setting is
+written down once: its name, type, default, bounds and help text.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import types
+import typing
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from server.errors import SetupError
+
+DEFAULT_MODEL = "qwen2.5-coder-0.5b-instruct"
+PREFIX = "CALLWRIGHT_"
+
+Names = Annotated[tuple[str, ...], NoDecode]
+
+
+def data_dir() -> Path:
+    """Where models and other lasting files live: XDG's data folder, made when first needed."""
+    base = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+    return Path(base) / "callwright"
+
+
+def _default_models_dir() -> Path:
+    return data_dir() / "models"
+
+
+class Settings(BaseSettings):
+    """All settings of all commands. 0 means "choose for me" where a field says so."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, frozen=True, extra="ignore", env_ignore_empty=True
+    )
+
+    # The model
+    model: str = Field(DEFAULT_MODEL, description="catalog name, or path of a GGUF file")
+    alias: Names = Field((), description="further names under which clients may ask for it")
+    models_dir: Path = Field(
+        default_factory=_default_models_dir, description="folder for fetched models"
+    )
+    offline: bool = Field(False, description="never use the network, also not to fetch a model")
+    prompt_template: str = Field(
+        "auto", description="auto, native (the GGUF's own), one of ours by name, or a Jinja file"
+    )
+
+    # The engine
+    context_length: int = Field(
+        0, ge=0, description="tokens of KV cache; 0: what the model was trained on, 8192 at most"
+    )
+    threads: int = Field(0, ge=0, description="CPU threads; 0: one per physical core")
+    gpu_layers: int = Field(
+        -1, ge=-1, description="layers to offload; -1: all if a GPU back end was built in"
+    )
+    batch_tokens: int = Field(512, ge=8, description="most tokens in one forward pass")
+    max_sequences: int = Field(4, ge=1, le=64, description="requests that run at the same time")
+    cached_sequences: int = Field(
+        16, ge=0, le=128, description="finished sequences whose prompt may be reused"
+    )
+    flash_attention: Literal["auto", "on", "off"] = Field("auto", description="flash attention")
+    kv_cache_type: Literal["f16", "q8_0", "q4_0"] = Field("f16", description="type of the KV cache")
+    mlock: bool = Field(False, description="keep the model's pages in memory")
+
+    # Limits
+    queue_length: int = Field(64, ge=1, description="requests that may wait; then 429")
+    request_timeout_s: float = Field(
+        0, ge=0, description="seconds a request may take in all; 0: no limit"
+    )
+    max_body_bytes: int = Field(8 << 20, ge=1024, description="largest request body; then 413")
+    max_tools: int = Field(512, ge=1, description="most tools in one request")
+    max_messages: int = Field(4096, ge=1, description="most messages in one request")
+    max_depth: int = Field(64, ge=8, description="deepest nesting of a request's JSON")
+    shutdown_grace_s: float = Field(10, ge=0, description="seconds to finish answers at the end")
+
+    # The address
+    host: str = Field("127.0.0.1", description="address to listen on")
+    port: int = Field(8080, ge=0, le=65535, description="port to listen on; 0: any free one")
+    api_key: Names = Field((), description="accepted API keys; none: no key is asked for")
+    allow_open_network: bool = Field(
+        False, description="listen beyond this machine although there is no API key"
+    )
+    cors_origin: Names = Field((), description="web origins that may call the server")
+    keep_alive_s: int = Field(120, ge=5, description="seconds an idle connection stays open")
+    ping_s: float = Field(10, gt=0, description="seconds of silence before a stream's `: ping`")
+
+    # What is written
+    log_format: Literal["text", "json"] = Field("text", description="form of the log lines")
+    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="log level")
+    log_prompts: bool = Field(False, description="write prompts and answers to the log")
+
+
+COMMA_LISTS = ("alias", "api_key", "cors_origin")
+
+
+def add_flags(parser: argparse.ArgumentParser, names: Iterable[str] | None = None) -> None:
+    """Add a flag per setting; `names` limits them to those that a command uses."""
+    for name in names or Settings.model_fields:
+        _add_flag(parser, name, Settings.model_fields[name])
+
+
+def _add_flag(parser: argparse.ArgumentParser, name: str, info: FieldInfo) -> None:
+    default = info.get_default(call_default_factory=True, validated_data={})
+    shown = ",".join(default) or "none" if isinstance(default, tuple) else default
+    options: dict[str, Any] = {
+        "dest": name,
+        "default": argparse.SUPPRESS,
+        "help": f"{info.description} (default: {shown}; {PREFIX}{name.upper()})".replace("%", "%%"),
+    }
+    flag = "--" + name.replace("_", "-")
+    if info.annotation is bool:
+        parser.add_argument(flag, action=argparse.BooleanOptionalAction, **options)
+    elif typing.get_origin(info.annotation) is Literal:
+        parser.add_argument(flag, choices=typing.get_args(info.annotation), **options)
+    else:
+        kind = {int: "N", float: "N", Path: "PATH"}.get(_plain(info.annotation), "TEXT")
+        action = "append" if name in COMMA_LISTS else "store"
+        parser.add_argument(flag, action=action, metavar=kind, **options)
+
+
+def _plain(annotation: Any) -> Any:
+    return annotation if not isinstance(annotation, types.UnionType) else annotation.__args__[0]
+
+
+def load(flags: argparse.Namespace | None = None) -> Settings:
+    """Settings from flags over the environment over defaults.
+
+    Raises SetupError that names the flag and the variable of every value that will not do.
+    """
+    given = {
+        name: value
+        for name, value in vars(flags or argparse.Namespace()).items()
+        if name in Settings.model_fields
+    }
+    for name in COMMA_LISTS:
+        raw = given.get(name, os.environ.get(PREFIX + name.upper()))
+        if raw is not None:
+            parts = raw if isinstance(raw, list) else [raw]
+            given[name] = tuple(item.strip() for part in parts for item in part.split(",") if item)
+    try:
+        return Settings(**given)
+    except ValidationError as exc:
+        raise SetupError("; ".join(_complaint(error) for error in exc.errors())) from None
+
+
+def _complaint(error: Any) -> str:
+    name = str(error["loc"][0])
+    value = json.dumps(error["input"], default=str)
+    return (
+        f"--{name.replace('_', '-')} ({PREFIX}{name.upper()}) is {value}: {error['msg'].lower()}"
+    )

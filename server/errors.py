@@ -1,0 +1,88 @@
+"""Every error that a user may see.
+
+    CallwrightError
+    ├── InvalidRequest          400  the request cannot be honoured as written
+    │   └── ContextOverflow     400  the prompt does not fit the context
+    ├── Unauthorized            401  missing or wrong API key
+    ├── NotFound                404  unknown model or route
+    ├── TooLarge                413  the body is over the limit
+    ├── Busy                    429  the queue is full
+    ├── ConstraintFailed        500  generation broke its constraint, the answer was withheld
+    ├── ShuttingDown            503  the server is going away
+    └── SetupError                   a command cannot go on: printed as one or two lines, exit status 1
+
+The HTTP layer turns the first group into OpenAI's envelope in one place (`server/app.py`); the
+command line turns any of them into a line on stderr.
+"""
+
+from __future__ import annotations
+
+
+class CallwrightError(Exception):
+    """Base of all. `param` is a path such as `tools[2].function.parameters`."""
+
+    status = 500
+    type = "server_error"
+    code: str | None = None
+
+    def __init__(self, message: str, *, param: str | None = None, code: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.param = param
+        if code is not None:
+            self.code = code
+
+
+class InvalidRequest(CallwrightError):
+    status = 400
+    type = "invalid_request_error"
+
+
+class ContextOverflow(InvalidRequest):
+    code = "context_length_exceeded"
+
+
+class Unauthorized(CallwrightError):
+    status = 401
+    type = "authentication_error"
+    code = "invalid_api_key"
+
+
+class NotFound(CallwrightError):
+    status = 404
+    type = "invalid_request_error"
+
+
+class TooLarge(CallwrightError):
+    status = 413
+    type = "invalid_request_error"
+    code = "request_too_large"
+
+
+class Busy(CallwrightError):
+    """The queue is full; `retry_after_s` becomes the `Retry-After` header."""
+
+    status = 429
+    type = "rate_limit_error"
+    code = "queue_full"
+
+    def __init__(self, message: str, *, retry_after_s: int) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
+class ConstraintFailed(CallwrightError):
+    code = "constraint_failed"
+
+
+class ShuttingDown(CallwrightError):
+    status = 503
+    code = "shutting_down"
+
+
+class SetupError(CallwrightError):
+    """What went wrong, and in `hint` what to do about it."""
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint

@@ -1,0 +1,71 @@
+"""What an answer consists of, in the order in which it happens.
+
+`output.py` yields these from the bytes of the model, `chat.py` passes them on, `reply.py` writes
+them as SSE chunks or folds them into one answer. Text is complete UTF-8: a character is never split
+between two events.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+FinishReason = Literal["stop", "tool_calls", "length"]
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Token counts. `cached_tokens` of the prompt needed no prefill."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    cached_tokens: int = 0
+    reasoning_tokens: int = 0
+
+
+@dataclass(frozen=True)
+class Reasoning:
+    text: str
+
+
+@dataclass(frozen=True)
+class Text:
+    text: str
+
+
+@dataclass(frozen=True)
+class CallBegins:
+    """A call opens. Comes together with its first `CallArguments`, never alone.
+
+    `index` counts from 0; `id` is nine letters or digits.
+    """
+
+    index: int
+    id: str
+    name: str
+
+
+@dataclass(frozen=True)
+class CallArguments:
+    """More of the arguments' JSON text of the call that `index` opened last."""
+
+    index: int
+    text: str
+
+
+@dataclass(frozen=True)
+class CallEnds:
+    """The call is complete: its arguments parse and satisfy the schema."""
+
+    index: int
+
+
+@dataclass(frozen=True)
+class Finish:
+    """The last event. A call without its `CallEnds` before it was cut by the token limit."""
+
+    reason: FinishReason
+    usage: Usage
+
+
+Event = Reasoning | Text | CallBegins | CallArguments | CallEnds | Finish
