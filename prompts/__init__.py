@@ -1,1 +1,1 @@
-"""Prompts: how each model family lists tools and writes calls, and the templates that render them."""
+"""How each model family lists tools and writes calls, and the templates that render them."""
