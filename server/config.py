@@ -156,6 +156,4 @@ def load(flags: argparse.Namespace | None = None) -> Settings:
 def _complaint(error: Any) -> str:
     name = str(error["loc"][0])
     value = json.dumps(error["input"], default=str)
-    return (
-        f"--{name.replace('_', '-')} ({PREFIX}{name.upper()}) is {value}: {error['msg'].lower()}"
-    )
+    return f"--{name.replace('_', '-')} ({PREFIX}{name.upper()}) is {value}: {error['msg'].lower()}"

@@ -9,7 +9,7 @@
     ├── Busy                    429  the queue is full
     ├── ConstraintFailed        500  generation broke its constraint, the answer was withheld
     ├── ShuttingDown            503  the server is going away
-    └── SetupError                   a command cannot go on: printed as one or two lines, exit status 1
+    └── SetupError                   a command cannot go on: a line or two on stderr, exit status 1
 
 The HTTP layer turns the first group into OpenAI's envelope in one place (`server/app.py`); the
 command line turns any of them into a line on stderr.

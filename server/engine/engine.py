@@ -1,0 +1,297 @@
+"""The engine: one thread that owns the model; everything else is a queue.
+
+A step reads as: take what was submitted or cancelled, admit, plan a batch, run it, sample after
+every sequence whose pending tokens are all decoded. Whoever waits for tokens is told through a
+callback on the engine's thread; `Engine.generate` bridges it to asyncio.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import queue
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass
+
+from server.engine.prefix_cache import PrefixCache
+from server.engine.runner import BatchItem, DecodeFailed, OutOfCells, Runner
+from server.engine.scheduler import Admission, Scheduler, Slice
+from server.engine.sequence import EndReason, Job, Sequence, Update
+from server.errors import CallwrightError, ShuttingDown
+
+log = logging.getLogger(__name__)
+
+PREFILL_CHUNK = 64  # tokens of a prefill that may go before running streams get their next token
+
+
+@dataclass(frozen=True)
+class EngineOptions:
+    max_sequences: int = 4
+    cached_sequences: int = 16
+    batch_tokens: int = 512
+    queue_length: int = 64
+
+    @property
+    def slots(self) -> int:
+        """Sequence ids that the KV cache must know."""
+        return self.max_sequences + self.cached_sequences
+
+
+@dataclass(frozen=True)
+class Load:
+    """A snapshot for /health."""
+
+    running: int
+    waiting: int
+    used_cells: int
+    cells: int
+
+
+class Engine:
+    """Runs jobs on a model. `start` first, `stop` at the end; the rest may be called anywhere."""
+
+    def __init__(self, runner: Runner, options: EngineOptions) -> None:
+        self._runner = runner
+        self._scheduler = Scheduler(
+            PrefixCache(runner.context_length),
+            max_sequences=options.max_sequences,
+            slots=options.slots,
+            batch_tokens=options.batch_tokens,
+            prefill_chunk=PREFILL_CHUNK,
+            queue_length=options.queue_length,
+            reuse_prefixes=runner.can_cut and options.cached_sequences > 0,
+        )
+        self._inbox: queue.SimpleQueue[tuple[Sequence, Future[None]] | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
+        self._accepting = True
+        self._stopping = threading.Event()
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self, grace_s: float) -> None:
+        """Refuse new jobs, let running ones finish for `grace_s` seconds, then fail them."""
+        self._accepting = False
+        deadline = time.monotonic() + grace_s
+        while self._scheduler.has_work and time.monotonic() < deadline:
+            time.sleep(0.05)
+        self._stopping.set()
+        self._inbox.put(None)
+        self._thread.join()
+        self._runner.close()
+
+    @property
+    def load(self) -> Load:
+        scheduler = self._scheduler
+        cache = scheduler.cache
+        return Load(
+            len(scheduler.running), len(scheduler.waiting), cache.used_cells, cache.capacity
+        )
+
+    async def generate(self, job: Job) -> AsyncIterator[Update]:
+        """Run a job; yields its updates, the last one with an end.
+
+        Raises Busy at once if the queue is full, and what the job fails with. Leaving the iterator
+        early cancels the job within one step.
+        """
+        loop = asyncio.get_running_loop()
+        updates: asyncio.Queue[Update] = asyncio.Queue()
+
+        def tell(update: Update) -> None:
+            try:
+                loop.call_soon_threadsafe(updates.put_nowait, update)
+            except RuntimeError:  # the loop is closed: nobody listens any more
+                sequence.cancelled = True
+
+        sequence = Sequence(job, tell)
+        try:
+            await asyncio.wrap_future(self._submit(sequence))
+            while True:
+                update = await updates.get()
+                if update.error is not None:
+                    raise update.error
+                yield update
+                if update.end is not None:
+                    return
+        finally:
+            sequence.cancelled = True
+            self._inbox.put(None)  # wake the thread, should it be idle
+
+    def _submit(self, sequence: Sequence) -> Future[None]:
+        if not self._accepting:
+            raise ShuttingDown("the server is shutting down")
+        queued: Future[None] = Future()
+        self._inbox.put((sequence, queued))
+        return queued
+
+    # The engine's thread
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            self._take(block=not self._scheduler.has_work)
+            self._drop_cancelled()
+            try:
+                self._step()
+            except Exception as exc:
+                log.exception("the engine's step failed")
+                self._fail_all(exc)
+        self._fail_all(ShuttingDown("the server is shutting down"))
+        self._refuse_rest()
+
+    def _take(self, *, block: bool) -> None:
+        """Queue what was submitted since the last step; wait for something if there is no work."""
+        while True:
+            try:
+                item = self._inbox.get(block=block)
+            except queue.Empty:
+                return
+            block = False
+            if item is not None:
+                self._queue(*item)
+
+    def _queue(self, sequence: Sequence, queued: Future[None]) -> None:
+        if not queued.set_running_or_notify_cancel():
+            return  # the client left before we came to it
+        try:
+            self._scheduler.add(sequence)
+        except CallwrightError as exc:
+            queued.set_exception(exc)
+        else:
+            queued.set_result(None)
+
+    def _drop_cancelled(self) -> None:
+        for sequence in [*self._scheduler.running, *self._scheduler.waiting]:
+            if sequence.cancelled:
+                self._retire(sequence)
+
+    def _step(self) -> None:
+        self._admit()
+        slices = self._scheduler.plan()
+        if not slices:
+            return
+        self._free(self._scheduler.make_room(sum(part.count for part in slices)))
+        slices = [part for part in slices if part.sequence.slot is not None]
+        started = time.perf_counter()
+        try:
+            rows = self._decode(slices)
+        except (OutOfCells, DecodeFailed) as exc:
+            log.error("forward pass failed: %r", exc)
+            self._fail_all(CallwrightError("the model could not be run on this request"))
+            return
+        elapsed = time.perf_counter() - started
+        for part, row in zip(slices, rows, strict=True):
+            self._count(part, elapsed)
+            completes = part.completes
+            self._scheduler.decoded(part)
+            if completes:
+                self._advance(part.sequence, row)
+
+    def _admit(self) -> None:
+        for action in self._scheduler.admit():
+            if not isinstance(action, Admission):
+                self._runner.cut(action, 0)
+                continue
+            if action.source is not None:
+                self._runner.copy_prefix(action.source, action.slot, action.shared)
+            sequence = action.sequence
+            if not sequence.started:
+                sequence.started = True
+                timings = sequence.timings
+                timings.queue_s = time.perf_counter() - timings.submitted
+                timings.cached_tokens = action.shared
+                # The forced opening of an answer joins the prefill of its prompt.
+                self._tell_new(sequence, sequence.force)
+
+    def _decode(self, slices: list[Slice]) -> list[int]:
+        """Run a batch; return for each slice the row of its last token."""
+        items: list[BatchItem] = []
+        rows = []
+        for part in slices:
+            sequence = part.sequence
+            assert sequence.slot is not None
+            for offset in range(part.count):
+                position = sequence.decoded + offset
+                last = part.completes and offset == part.count - 1
+                items.append(BatchItem(sequence.tokens[position], position, sequence.slot, last))
+            rows.append(len(items) - 1)
+        self._runner.decode(items)
+        return rows
+
+    def _count(self, part: Slice, elapsed: float) -> None:
+        sequence = part.sequence
+        timings = sequence.timings
+        timings.forward_passes += 1
+        prefilled = min(part.count, max(0, len(sequence.job.prompt) - sequence.decoded))
+        timings.prefilled_tokens += prefilled
+        if prefilled:
+            timings.prefill_s += elapsed
+
+    def _advance(self, sequence: Sequence, row: int) -> None:
+        """Sample the next token of a sequence after a forward pass."""
+        vocabulary = self._runner.vocabulary
+        try:
+            token = sequence.sampler.choose(self._runner.logits(row), sequence.job.constraint)
+        except Exception as exc:
+            self._fail(sequence, exc)
+            return
+        if token in vocabulary.end:
+            self._end(sequence, "stop")
+        else:
+            self._tell_new(sequence, lambda: sequence.append(token))
+
+    def _tell_new(self, sequence: Sequence, extend: Callable[[], EndReason | None]) -> None:
+        """Let a sequence grow, tell of its new tokens, and end it if that was the end."""
+        decoded = sequence.decoded
+        try:
+            end = extend()
+        except Exception as exc:
+            self._fail(sequence, exc)
+            return
+        if sequence.decoded < decoded and sequence.slot is not None:
+            self._scheduler.cache.truncate(sequence.slot, sequence.decoded)
+            self._runner.cut(sequence.slot, sequence.decoded)
+        if end is not None:
+            self._end(sequence, end)
+        elif news := sequence.news(everything=False):
+            sequence.tell(Update(tokens=news))
+
+    def _end(self, sequence: Sequence, end: EndReason) -> None:
+        self._retire(sequence)
+        if news := sequence.news(everything=True):
+            sequence.tell(Update(tokens=news))
+        sequence.tell(sequence.finish(end))
+
+    def _fail(self, sequence: Sequence, exc: Exception) -> None:
+        """A fault of one sequence ends that one only."""
+        if not isinstance(exc, CallwrightError):
+            log.error("a request failed", exc_info=exc)
+            exc = CallwrightError("the request failed inside the engine")
+        self._retire(sequence)
+        sequence.tell(sequence.finish(error=exc))
+
+    def _retire(self, sequence: Sequence) -> None:
+        slot = self._scheduler.retire(sequence, keep=True)
+        if slot is not None:
+            self._runner.cut(slot, 0)
+
+    def _free(self, slots: Iterator[int]) -> None:
+        for slot in slots:
+            self._runner.cut(slot, 0)
+
+    def _fail_all(self, exc: Exception) -> None:
+        """Forget the KV cache, whose state is unknown, and fail what was running or waiting."""
+        error = exc if isinstance(exc, CallwrightError) else CallwrightError("the engine failed")
+        waiting = list(self._scheduler.waiting)
+        self._scheduler.waiting.clear()
+        for sequence in [*self._scheduler.reset(), *waiting]:
+            sequence.tell(sequence.finish(error=error))
+        self._runner.clear()
+
+    def _refuse_rest(self) -> None:
+        while not self._inbox.empty():
+            item = self._inbox.get()
+            if item is not None and item[1].set_running_or_notify_cancel():
+                item[1].set_exception(ShuttingDown("the server is shutting down"))

@@ -1,0 +1,264 @@
+"""llama.cpp: one model, one context, forward passes over batches. The only importer of llama_cpp.
+
+Everything here is called by the engine's thread alone, except what `load` and `facts` return.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import llama_cpp as lc
+import numpy as np
+from numpy.typing import NDArray
+
+from server.engine.vocabulary import Vocabulary
+from server.errors import SetupError
+
+log = logging.getLogger(__name__)
+
+Logits = NDArray[np.float32]  # shape (vocabulary,)
+
+CACHE_TYPES = {"f16": lc.GGML_TYPE_F16, "q8_0": lc.GGML_TYPE_Q8_0, "q4_0": lc.GGML_TYPE_Q4_0}
+FLASH_ATTENTION = {"auto": -1, "off": 0, "on": 1}
+PIECE_BYTES = 4096  # no token of a known vocabulary is longer
+
+
+class BatchItem(NamedTuple):
+    """One token to decode. Logits are computed where `wants_logits` is set."""
+
+    token: int
+    position: int
+    sequence_id: int
+    wants_logits: bool
+
+
+class OutOfCells(Exception):
+    """The KV cache has no room for the batch; nothing was decoded."""
+
+
+class DecodeFailed(Exception):
+    """llama.cpp could not run the batch; what the KV cache holds is unknown."""
+
+
+class Runner(Protocol):
+    """What the engine asks of a model. `tests/fakes.py` has a scripted one."""
+
+    vocabulary: Vocabulary
+    context_length: int
+    can_cut: bool
+
+    def decode(self, items: Sequence[BatchItem]) -> None: ...
+    def logits(self, row: int) -> Logits: ...
+    def copy_prefix(self, source: int, target: int, length: int) -> None: ...
+    def cut(self, sequence_id: int, length: int) -> None: ...
+    def clear(self) -> None: ...
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class RunnerOptions:
+    """How to load and run a model. Zero or -1 where llama.cpp or we choose."""
+
+    context_length: int = 0
+    threads: int = 0
+    gpu_layers: int = -1
+    batch_tokens: int = 512
+    sequences: int = 1
+    flash_attention: str = "auto"
+    kv_cache_type: str = "f16"
+    mlock: bool = False
+
+
+DEFAULT_CONTEXT = 8192  # more costs memory that most tool calls never use
+
+
+class LlamaRunner:
+    """A loaded model. Raises SetupError if the file or the memory will not do."""
+
+    def __init__(self, path: Path, options: RunnerOptions) -> None:
+        _route_logs()
+        lc.llama_backend_init()
+        self._model = _load_model(path, options)
+        trained = int(lc.llama_model_n_ctx_train(self._model))
+        self.context_length = options.context_length or min(trained or 512, DEFAULT_CONTEXT)
+        if trained and self.context_length > trained:
+            log.warning("the model was trained on %d tokens of context only", trained)
+        self._context = self._make_context(options)
+        self._memory = lc.llama_get_memory(self._context)
+        self._vocab = lc.llama_model_get_vocab(self._model)
+        self.vocabulary = read_vocabulary(self._vocab)
+        # Sequences of such models are one running state: nothing can be cut off or shared.
+        self.can_cut = not (
+            lc.llama_model_is_recurrent(self._model) or lc.llama_model_is_hybrid(self._model)
+        )
+        self._batch = _Batch(options.batch_tokens)
+
+    def _make_context(self, options: RunnerOptions) -> Any:
+        params = lc.llama_context_default_params()
+        params.n_ctx = self.context_length
+        params.n_batch = params.n_ubatch = options.batch_tokens
+        params.n_seq_max = options.sequences
+        params.n_threads = params.n_threads_batch = options.threads or physical_cores()
+        params.flash_attn_type = FLASH_ATTENTION[options.flash_attention]
+        params.type_k = params.type_v = CACHE_TYPES[options.kv_cache_type]
+        params.kv_unified = True  # sequences share cells, so that a prefix is held once
+        params.swa_full = True  # a window that forgets could not be cut back
+        params.no_perf = True
+        context = lc.llama_init_from_model(self._model, params)
+        if not context:
+            raise SetupError(
+                f"llama.cpp could not make a context of {self.context_length} tokens",
+                hint="Give a smaller --context-length, or --kv-cache-type q8_0.",
+            )
+        return context
+
+    def chat_template(self) -> str | None:
+        """The GGUF's own chat template."""
+        raw = lc.llama_model_chat_template(self._model, None)
+        return raw.decode("utf-8", "replace") if raw else None
+
+    def decode(self, items: Sequence[BatchItem]) -> None:
+        """Run one forward pass. Raises OutOfCells or DecodeFailed."""
+        self._batch.fill(items)
+        status = lc.llama_decode(self._context, self._batch.struct)
+        if status == 1:
+            raise OutOfCells
+        if status != 0:
+            raise DecodeFailed(f"llama_decode returned {status}")
+
+    def logits(self, row: int) -> Logits:
+        """Logits of batch item `row` of the last pass: a view, valid until the next pass."""
+        pointer = lc.llama_get_logits_ith(self._context, row)
+        return np.ctypeslib.as_array(pointer, shape=(len(self.vocabulary),))
+
+    def copy_prefix(self, source: int, target: int, length: int) -> None:
+        """Let `target` share the cells of the first `length` positions of `source`."""
+        lc.llama_memory_seq_cp(self._memory, source, target, 0, length)
+
+    def cut(self, sequence_id: int, length: int) -> None:
+        """Keep the first `length` positions of a sequence; 0 frees it."""
+        lc.llama_memory_seq_rm(self._memory, sequence_id, length, -1)
+
+    def clear(self) -> None:
+        lc.llama_memory_clear(self._memory, True)
+
+    def close(self) -> None:
+        lc.llama_free(self._context)
+        lc.llama_model_free(self._model)
+
+
+class _Batch:
+    """A llama_batch whose arrays numpy can fill at once."""
+
+    def __init__(self, size: int) -> None:
+        self.struct = lc.llama_batch_init(size, 0, 1)
+        self._token = np.ctypeslib.as_array(self.struct.token, shape=(size,))
+        self._position = np.ctypeslib.as_array(self.struct.pos, shape=(size,))
+        self._n_sequences = np.ctypeslib.as_array(self.struct.n_seq_id, shape=(size,))
+        self._wants_logits = np.ctypeslib.as_array(self.struct.logits, shape=(size,))
+        self._n_sequences[:] = 1
+
+    def fill(self, items: Sequence[BatchItem]) -> None:
+        n = len(items)
+        self.struct.n_tokens = n
+        self._token[:n] = [item.token for item in items]
+        self._position[:n] = [item.position for item in items]
+        self._wants_logits[:n] = [item.wants_logits for item in items]
+        for i, item in enumerate(items):
+            self.struct.seq_id[i][0] = item.sequence_id
+
+
+def _load_model(path: Path, options: RunnerOptions) -> Any:
+    params = lc.llama_model_default_params()
+    offload = bool(lc.llama_supports_gpu_offload())
+    params.n_gpu_layers = options.gpu_layers if options.gpu_layers >= 0 else 999 * offload
+    params.use_mlock = options.mlock
+    model = lc.llama_model_load_from_file(str(path).encode(), params)
+    if not model:
+        raise SetupError(
+            f"llama.cpp could not load {path}",
+            hint="The lines above say why; `callwright models verify` checks fetched files.",
+        )
+    return model
+
+
+def read_vocabulary(vocab: Any) -> Vocabulary:
+    """All tokens of a llama_vocab. Takes about a second for 150,000 tokens."""
+    buffer = ctypes.create_string_buffer(PIECE_BYTES)
+    pieces: list[bytes] = []
+    control: set[int] = set()
+    special: set[int] = set()
+    end: set[int] = set()
+    for token in range(lc.llama_vocab_n_tokens(vocab)):
+        length = lc.llama_token_to_piece(vocab, token, buffer, PIECE_BYTES, 0, True)
+        piece = buffer.raw[: max(length, 0)]
+        pieces.append(piece)
+        attributes = lc.llama_vocab_get_attr(vocab, token)
+        if attributes & (lc.LLAMA_TOKEN_ATTR_CONTROL | lc.LLAMA_TOKEN_ATTR_UNKNOWN):
+            control.add(token)
+        elif attributes & lc.LLAMA_TOKEN_ATTR_USER_DEFINED and _is_marker(piece):
+            special.add(token)
+        if lc.llama_vocab_is_eog(vocab, token):
+            end.add(token)
+    bos = lc.llama_vocab_bos(vocab)
+    return Vocabulary(
+        pieces=tuple(pieces),
+        control=frozenset(control),
+        special=frozenset(special | control),
+        end=frozenset(end),
+        eos=lc.llama_vocab_eos(vocab),
+        bos=bos if lc.llama_vocab_get_add_bos(vocab) and bos >= 0 else None,
+        encode_text=lambda text: _encode(vocab, text),
+    )
+
+
+def _is_marker(piece: bytes) -> bool:
+    return piece[:1] + piece[-1:] in (b"<>", b"[]") and len(piece) > 2
+
+
+def _encode(vocab: Any, text: bytes) -> list[int]:
+    size = len(text) + 8
+    tokens = (lc.llama_token * size)()
+    count = lc.llama_tokenize(vocab, text, len(text), tokens, size, False, False)
+    return list(tokens[:count])
+
+
+def physical_cores() -> int:
+    """Cores that this process may use, counting hyper-threads of one core once."""
+    allowed = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else None
+    if allowed is None:
+        return os.cpu_count() or 1
+    siblings = set()
+    for cpu in allowed:
+        path = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
+        siblings.add(path.read_text().strip() if path.exists() else str(cpu))
+    return max(1, len(siblings))
+
+
+def system_info() -> str:
+    """CPU and GPU features that llama.cpp was built with."""
+    return str(lc.llama_print_system_info().decode())
+
+
+def supports_gpu() -> bool:
+    return bool(lc.llama_supports_gpu_offload())
+
+
+LEVELS = {2: logging.DEBUG, 3: logging.WARNING, 4: logging.ERROR}
+
+
+@lc.llama_log_callback  # type: ignore[untyped-decorator]
+def _log_line(level: int, text: bytes, _: Any) -> None:
+    line = text.decode("utf-8", "replace").strip()
+    if line and level in LEVELS:
+        log.log(LEVELS[level], "llama.cpp: %s", line)
+
+
+def _route_logs() -> None:
+    lc.llama_log_set(_log_line, None)

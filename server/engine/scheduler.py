@@ -1,0 +1,188 @@
+"""Who runs next: pure decisions over waiting and running sequences. Nothing native is imported.
+
+First come, first served. Running sequences that decode go into every batch; what is left of it
+takes chunks of prefills, so that a long prompt delays running streams by one chunk at most. When
+KV cells run out, retired prefixes go first, then the youngest running sequence is paused: it waits
+again at the head of the queue and resumes from its tokens.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from server.engine.prefix_cache import PrefixCache
+from server.engine.sequence import Sequence
+from server.errors import Busy
+
+
+@dataclass(frozen=True)
+class Admission:
+    """A sequence got a slot; `source` is the slot whose first `shared` cells it shares."""
+
+    sequence: Sequence
+    slot: int
+    source: int | None
+    shared: int
+
+
+@dataclass(frozen=True)
+class Slice:
+    """The next `count` pending tokens of a sequence go into the batch."""
+
+    sequence: Sequence
+    count: int
+
+    @property
+    def completes(self) -> bool:
+        """Whether the last pending token is in it, so that a token can be sampled after it."""
+        return self.count == self.sequence.pending
+
+
+class Scheduler:
+    """Owns the queue, the slots and the accounting of cells."""
+
+    def __init__(
+        self,
+        cache: PrefixCache,
+        *,
+        max_sequences: int,
+        slots: int,
+        batch_tokens: int,
+        prefill_chunk: int,
+        queue_length: int,
+        reuse_prefixes: bool = True,
+    ) -> None:
+        self.cache = cache
+        self.waiting: deque[Sequence] = deque()
+        self.running: list[Sequence] = []
+        self._free_slots = list(range(slots))[::-1]
+        self._max_sequences = max_sequences
+        self._batch_tokens = batch_tokens
+        self._prefill_chunk = min(prefill_chunk, batch_tokens)
+        self._queue_length = queue_length
+        self._reuse_prefixes = reuse_prefixes
+
+    @property
+    def has_work(self) -> bool:
+        return bool(self.waiting or self.running)
+
+    def add(self, sequence: Sequence) -> None:
+        """Queue a sequence. Raises Busy if too many wait already."""
+        if len(self.waiting) >= self._queue_length:
+            raise Busy(
+                f"the queue is full: {len(self.waiting)} requests are waiting", retry_after_s=5
+            )
+        self.waiting.append(sequence)
+
+    def admit(self) -> Iterator[Admission | int]:
+        """Give slots to waiting sequences, oldest first.
+
+        Yields what the caller has to do in the KV cache, in order: an Admission to share a prefix,
+        or a slot id to free (evicted to make room for a slot).
+        """
+        while self.waiting and len(self.running) < self._max_sequences:
+            sequence = self.waiting[0]
+            match = self.cache.match(sequence.tokens[:-1]) if self._reuse_prefixes else None
+            if self.running and not self._fits(sequence, match.length if match else 0):
+                return
+            if not self._free_slots:
+                evicted = self.cache.evict()
+                if evicted is None:
+                    return
+                self._free_slots.append(evicted)
+                yield evicted
+                continue  # what was evicted may have been the match
+            self.waiting.popleft()
+            slot = self._free_slots.pop()
+            shared = match.length if match else 0
+            if match:
+                self.cache.share(match.holder, slot, shared)
+            sequence.slot, sequence.decoded = slot, shared
+            self.running.append(sequence)
+            yield Admission(sequence, slot, match.holder if match else None, shared)
+
+    def plan(self) -> list[Slice]:
+        """The next batch: decoding sequences first, then prefills in order of arrival."""
+        slices = []
+        room = self._batch_tokens
+        decoding = [sequence for sequence in self.running if sequence.decoding]
+        for sequence in decoding:
+            count = min(sequence.pending, room)
+            if count:
+                slices.append(Slice(sequence, count))
+                room -= count
+        if decoding:
+            room = min(room, self._prefill_chunk)
+        for sequence in self.running:
+            if not sequence.decoding and room:
+                count = min(sequence.pending, room)
+                slices.append(Slice(sequence, count))
+                room -= count
+        return slices
+
+    def make_room(self, cells: int) -> Iterator[int]:
+        """Free cells until `cells` are free. Yields slot ids that the caller must free.
+
+        Stops early when one sequence alone is left: it always fits.
+        """
+        while self.cache.free_cells < cells:
+            evicted = self.cache.evict()
+            if evicted is None and len(self.running) > 1:
+                evicted = self._pause_youngest()
+            if evicted is None:
+                return
+            self._free_slots.append(evicted)
+            yield evicted
+
+    def _fits(self, sequence: Sequence, shared: int) -> bool:
+        """Whether a sequence could be prefilled beside those that run, without pausing one."""
+        slots = {running.slot for running in self.running if running.slot is not None}
+        taken = self.cache.cells_of(slots)
+        return taken + len(sequence.tokens) - shared <= self.cache.capacity
+
+    def _pause_youngest(self) -> int:
+        sequence = self.running.pop()
+        slot = sequence.slot
+        assert slot is not None
+        self._release(slot)
+        sequence.slot, sequence.decoded = None, 0
+        self.waiting.appendleft(sequence)
+        return slot
+
+    def decoded(self, part: Slice) -> None:
+        """A slice went through the model."""
+        sequence = part.sequence
+        assert sequence.slot is not None
+        tokens = sequence.tokens[sequence.decoded : sequence.decoded + part.count]
+        self.cache.append(sequence.slot, tokens)
+        sequence.decoded += part.count
+
+    def retire(self, sequence: Sequence, *, keep: bool) -> int | None:
+        """A sequence ended or was cancelled. Returns a slot that the caller must free, if any."""
+        if sequence.slot is None:
+            self.waiting.remove(sequence)
+            return None
+        self.running.remove(sequence)
+        slot, sequence.slot = sequence.slot, None
+        if keep and self._reuse_prefixes and sequence.decoded:
+            self.cache.retire(slot)
+            return None
+        self._release(slot)
+        self._free_slots.append(slot)
+        return slot
+
+    def _release(self, slot: int) -> None:
+        try:
+            self.cache.release(slot)
+        except KeyError:
+            pass  # nothing decoded or shared yet
+
+    def reset(self) -> list[Sequence]:
+        """Forget all cells, after a failed forward pass. Returns what was running."""
+        lost, self.running = self.running, []
+        for slot in (*self.cache.retired, *(s.slot for s in lost if s.slot is not None)):
+            self._release(slot)
+            self._free_slots.append(slot)
+        return lost

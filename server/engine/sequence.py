@@ -1,0 +1,138 @@
+"""One request inside the engine: what was submitted, how far it is, and who is told."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from server.engine.sampler import Allowed, Sampler, Sampling
+
+EndReason = Literal["stop", "length"]
+
+
+class TokenConstraint(Protocol):
+    """Which tokens may come next. One per sequence; used by the engine's thread alone.
+
+    `allows` and `mask` speak of the next token, `forced` of a run of tokens that leaves no choice
+    (it counts them as accepted), `accept` moves on by a sampled one. `finished`: nothing may follow
+    but the end. `take_back`, asked once after either, is how many of the last tokens turned out
+    wrong and are to be generated anew; `held` how many may yet turn out so, and must not be told.
+    Raises ConstraintFailed if the grammar is stuck.
+    """
+
+    def forced(self) -> list[int]: ...
+    def allows(self, token: int) -> bool: ...
+    def mask(self) -> Allowed: ...
+    def accept(self, token: int) -> None: ...
+    def finished(self) -> bool: ...
+    def held(self) -> int: ...
+    def take_back(self) -> int: ...
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is submitted: prompt token ids, and at most `max_tokens` new ones."""
+
+    prompt: list[int]
+    constraint: TokenConstraint
+    sampling: Sampling
+    max_tokens: int
+
+
+@dataclass
+class Timings:
+    """Where the time of a request went: seconds, tokens and forward passes."""
+
+    submitted: float = field(default_factory=time.perf_counter)
+    queue_s: float = 0.0
+    prefill_s: float = 0.0
+    total_s: float = 0.0
+    cached_tokens: int = 0
+    prefilled_tokens: int = 0
+    forced_tokens: int = 0
+    output_tokens: int = 0
+    forward_passes: int = 0
+
+
+@dataclass(frozen=True)
+class Update:
+    """New tokens of a sequence; the last update has an end or an error."""
+
+    tokens: tuple[int, ...] = ()
+    end: EndReason | None = None
+    error: Exception | None = None
+    timings: Timings | None = None
+
+
+class Sequence:
+    """A job on its way through the engine.
+
+    `tokens` are the prompt and all output so far, `decoded` how many of them are in the KV cache;
+    the rest is pending. A sequence without `slot` (its id in the KV cache) is waiting.
+    """
+
+    def __init__(self, job: Job, tell: Callable[[Update], None]) -> None:
+        self.job = job
+        self.tell = tell
+        self.tokens = list(job.prompt)
+        self.decoded = 0
+        self.told = len(job.prompt)
+        self.slot: int | None = None
+        self.started = False
+        self.cancelled = False
+        self.sampler = Sampler(job.sampling)
+        self.timings = Timings()
+
+    @property
+    def pending(self) -> int:
+        return len(self.tokens) - self.decoded
+
+    @property
+    def output_tokens(self) -> int:
+        return len(self.tokens) - len(self.job.prompt)
+
+    @property
+    def decoding(self) -> bool:
+        """Past its prefill: what is pending came from the model or the constraint."""
+        return self.decoded >= len(self.job.prompt)
+
+    def force(self) -> EndReason | None:
+        """Append the tokens that leave no choice; say if the output ends with them."""
+        run = self.job.constraint.forced()
+        kept = run[: self.job.max_tokens - self.output_tokens]
+        self.timings.forced_tokens += len(kept)
+        return self._extend(kept, cut=len(kept) < len(run))
+
+    def append(self, token: int) -> EndReason | None:
+        """Append a sampled token and what it forces; say if the output ends with them."""
+        self.job.constraint.accept(token)
+        return self._extend([token], cut=False) or self.force()
+
+    def _extend(self, run: list[int], *, cut: bool) -> EndReason | None:
+        self.tokens += run
+        self.sampler.count(run)
+        if cut:
+            return "length"
+        back = self.job.constraint.take_back()
+        if back:
+            self.sampler.count(self.tokens[-back:], -1)
+            del self.tokens[-back:]
+            # The last token that is left is decoded again: its logits are needed.
+            self.decoded = min(self.decoded, len(self.tokens) - 1)
+        elif self.job.constraint.finished():
+            return "stop"
+        return "length" if self.output_tokens >= self.job.max_tokens else None
+
+    def news(self, *, everything: bool) -> tuple[int, ...]:
+        """Output tokens that were not told yet, without those that may be taken back."""
+        sure = len(self.tokens) - (0 if everything else self.job.constraint.held())
+        told, self.told = self.told, max(self.told, sure)
+        return tuple(self.tokens[told:sure])
+
+    def finish(self, end: EndReason | None = None, error: Exception | None = None) -> Update:
+        """The last update, without tokens."""
+        self.timings.output_tokens = self.output_tokens
+        self.timings.total_s = time.perf_counter() - self.timings.submitted
+        return Update(end=end, error=error, timings=self.timings)

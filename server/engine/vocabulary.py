@@ -1,0 +1,70 @@
+"""What the rest of the server may know of a vocabulary: bytes, kinds of tokens, encoding."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """The tokens of a model, by id.
+
+    `control` tokens never stand for text. `special` ones are the control tokens and user-defined
+    ones shaped like a marker, `<…>`: templates write them, text never does. `end` tokens end a
+    turn. `encode_text` turns plain UTF-8 into ids and adds nothing of its own (no BOS).
+    """
+
+    pieces: tuple[bytes, ...]
+    control: frozenset[int]
+    special: frozenset[int]
+    end: frozenset[int]
+    eos: int
+    bos: int | None
+    encode_text: Callable[[bytes], list[int]]
+
+    def __len__(self) -> int:
+        return len(self.pieces)
+
+    def decode(self, tokens: list[int]) -> bytes:
+        return b"".join(self.pieces[token] for token in tokens)
+
+    @cached_property
+    def special_ids(self) -> dict[str, int]:
+        """Text of every special token to its id."""
+        return {self.text(token): token for token in sorted(self.special) if self.pieces[token]}
+
+    @cached_property
+    def _special_pattern(self) -> re.Pattern[str]:
+        # Longest first: a marker may be the beginning of another.
+        texts = sorted(self.special_ids, key=len, reverse=True)
+        return re.compile("(" + "|".join(map(re.escape, texts)) + ")" if texts else r"((?!))")
+
+    def text(self, token: int) -> str:
+        return self.pieces[token].decode("utf-8", "replace")
+
+    def split_special(self, text: str) -> list[str | int]:
+        """`text` as plain pieces and ids of the special tokens between them."""
+        parts = self._special_pattern.split(text)
+        return [self.special_ids[part] if i % 2 else part for i, part in enumerate(parts) if part]
+
+    def encode_prompt(self, text: str, guard: str) -> list[int]:
+        """Token ids of a rendered prompt.
+
+        Special tokens come from the template only: text of clients has `guard` inside whatever
+        looks like one. Plain text is cut at the guard, so that a user-defined token, which
+        llama.cpp recognises in any text, does not come together again.
+        """
+        tokens: list[int] = []
+        for part in self.split_special(text):
+            if isinstance(part, int):
+                tokens.append(part)
+            else:
+                for piece in part.split(guard):
+                    if piece:
+                        tokens += self.encode_text(piece.encode("utf-8", "replace"))
+        if self.bos is not None and tokens[:1] != [self.bos]:
+            tokens.insert(0, self.bos)
+        return tokens

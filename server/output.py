@@ -1,0 +1,172 @@
+"""From the bytes of the model to events: text, calls with their arguments, the end.
+
+The parser is made from the same surfaces as the grammar, so that it knows exactly what the grammar
+lets through. Bytes until the edge: text is decoded here, once, and a character is never split.
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Callable, Collection, Iterator, Sequence
+
+from server.events import CallArguments, CallBegins, CallEnds, Event, FinishReason, Text
+from server.json_text import ValueTracker
+from server.openings import Found, OpeningFinder
+from server.surface import Surface
+
+
+class OutputParser:
+    """Parses one answer. `feed` bytes as they come, then `end`.
+
+    `ways` are the surfaces in which calls may be written, none if there can be no call. `stops` end
+    text, never a call. `token_markers` are texts of special tokens.
+    """
+
+    def __init__(
+        self,
+        ways: Sequence[Surface],
+        *,
+        new_id: Callable[[], str],
+        stops: Sequence[str] = (),
+        token_markers: Collection[str] = (),
+    ) -> None:
+        self._finder = OpeningFinder(
+            [way.head(first=True) for way in ways if not way.opens_with(token_markers)],
+            anywhere=[way.head(first=True) for way in ways if way.opens_with(token_markers)],
+        )
+        self._heads = [way.head(first=False) for way in ways]
+        self._new_id = new_id
+        self._text = _TextGate(stops)
+        self._call: _Call | None = None
+        self.calls = 0
+
+    @property
+    def stopped(self) -> bool:
+        """A stop text was found: nothing more is to come."""
+        return self._text.stopped
+
+    @property
+    def digits(self) -> int:
+        """Length of the run of digits at the end of open arguments, outside strings."""
+        return self._call.digits if self._call else 0
+
+    def feed(self, data: bytes) -> list[Event]:
+        """The events that are certain with `data`."""
+        events: list[Event] = []
+        while data and not self.stopped:
+            data = self._arguments(data, events) if self._call else self._outside(data, events)
+        return events
+
+    def end(self) -> list[Event]:
+        """What was held back, after the last byte."""
+        if self._call or self.calls:
+            return []
+        return list(self._text.close(self._finder.held))
+
+    def finish_reason(self, end: FinishReason) -> FinishReason:
+        """How the answer ended for its client, `end` being how the generation did."""
+        if end == "length" or not self.calls:
+            return end
+        return "tool_calls"
+
+    def _outside(self, data: bytes, events: list[Event]) -> bytes:
+        """Read text, or what stands between two calls."""
+        found = self._finder.feed(data)
+        if not isinstance(found, Found):
+            if not self.calls:
+                events += self._text.feed(found)
+            return b""
+        if not self.calls:
+            events += self._text.feed(found.before)
+            if self.stopped:
+                return b""
+            self._text.call_follows()
+        self._call = _Call(self.calls, self._new_id(), _name(found))
+        self.calls += 1
+        # From here on only calls can follow, and what joins them is no text.
+        self._finder = OpeningFinder((), anywhere=self._heads)
+        return found.rest
+
+    def _arguments(self, data: bytes, events: list[Event]) -> bytes:
+        assert self._call is not None
+        events += self._call.feed(data)
+        if self._call.rest is None:
+            return b""
+        rest, self._call = self._call.rest, None
+        return rest
+
+
+def _name(found: Found) -> str:
+    groups = [value for key, value in found.match.groupdict().items() if value is not None]
+    return str(groups[0].decode())
+
+
+class _Call:
+    """The arguments of one call. `rest` is what follows their end, None before."""
+
+    def __init__(self, index: int, call_id: str, name: str) -> None:
+        self._begins: CallBegins | None = CallBegins(index, call_id, name)
+        self._index = index
+        self._tracker = ValueTracker()
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self.rest: bytes | None = None
+
+    @property
+    def digits(self) -> int:
+        return self._tracker.digits
+
+    def feed(self, data: bytes) -> Iterator[Event]:
+        end = self._tracker.feed(data)
+        text = self._decoder.decode(data if end is None else data[:end])
+        if text:
+            if self._begins:
+                yield self._begins
+                self._begins = None
+            yield CallArguments(self._index, text)
+        if end is not None:
+            self.rest = data[end:]
+            yield CallEnds(self._index)
+
+
+class _TextGate:
+    """Decodes text, ends it at a stop text, and holds back what may not belong to it.
+
+    White space at the end is held: before a call it is no part of the text.
+    """
+
+    def __init__(self, stops: Sequence[str]) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._stops = [stop for stop in stops if stop]
+        self._held = ""
+        self.stopped = False
+
+    def feed(self, data: bytes) -> Iterator[Text]:
+        text = self._held + self._decoder.decode(data)
+        cut = min((at for at in map(text.find, self._stops) if at >= 0), default=-1)
+        if cut >= 0:
+            self.stopped = True
+            self._held = ""
+            text = text[:cut]
+        else:
+            keep = min(len(text.rstrip()), self._stop_may_begin(text))
+            text, self._held = text[:keep], text[keep:]
+        if text:
+            yield Text(text)
+
+    def close(self, data: bytes) -> Iterator[Text]:
+        """The rest, at the end of the answer. A torn character at the very end is dropped."""
+        yield from self.feed(data)
+        if self._held:
+            yield Text(self._held)
+            self._held = ""
+
+    def call_follows(self) -> None:
+        self._held = ""
+
+    def _stop_may_begin(self, text: str) -> int:
+        """Where a stop text may begin that is not complete yet; the end if nowhere."""
+        longest = max((len(stop) for stop in self._stops), default=1) - 1
+        for start in range(max(0, len(text) - longest), len(text)):
+            if any(stop.startswith(text[start:]) for stop in self._stops):
+                return start
+        return len(text)
