@@ -1,0 +1,149 @@
+"""The request of `/v1/chat/completions`: every field is honoured, or refused by name."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
+
+from server.errors import InvalidRequest
+from server.wire.answer_format import ResponseFormat, schema_of
+from server.wire.base import LIST, Wire, clipped, complaint, wrong
+from server.wire.body import JsonObject, Limits, read_object
+from server.wire.fields import refuse_unsupported
+from server.wire.messages import WireMessage
+from server.wire.tools import ToolChoice, WireChoice, WireTool, check_names, resolve_choice
+
+MAX_STOPS = 16
+MAX_BIASES = 1024
+
+_OPTION = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+_RENDERED = frozenset(
+    {"messages", "tools", "add_generation_prompt", "bos_token", "eos_token", "self"}
+)
+
+
+def _read_stop(value: Any) -> Any:
+    return (value,) if isinstance(value, str) else value
+
+
+def _read_bias(value: Any) -> Any:
+    """Token ids as integers: JSON has them as texts."""
+    if not isinstance(value, dict) or len(value) > MAX_BIASES:
+        raise wrong(f"must be an object of at most {MAX_BIASES} token ids and their biases")
+    for token, bias in value.items():
+        if not re.fullmatch("[0-9]{1,9}", str(token)):
+            raise wrong(f"{clipped(str(token), 40)!r} is not the id of a token")
+        if isinstance(bias, bool) or not isinstance(bias, int | float) or abs(bias) > 100:
+            raise wrong(f"the bias of token {token} is not a number from -100 to 100")
+    return {int(token): float(bias) for token, bias in value.items()}
+
+
+def _check_options(options: JsonObject) -> JsonObject:
+    for name in options:
+        if name in _RENDERED or not _OPTION.fullmatch(name):
+            raise wrong(f"{clipped(name, 80)!r} cannot be set by a request")
+    return options
+
+
+class StreamOptions(Wire):
+    """`include_obfuscation` is not read: chunks are never padded."""
+
+    include_usage: bool = False
+
+
+class ChatRequest(Wire):
+    """A chat-completions request. None means: not said, the server's or the model's default.
+
+    Units: temperatures and penalties as in OpenAI's reference; `top_k` 0 and `repeat_penalty` 1
+    are off; `logit_bias` maps token ids to what is added to their logits. `prompt_template` is the
+    name of a template, never a path.
+    """
+
+    model: str = Field(min_length=1)
+    messages: Annotated[tuple[WireMessage, ...], *LIST, Field(min_length=1)]
+
+    tools: Annotated[tuple[WireTool, ...], *LIST] = ()
+    tool_choice: WireChoice | None = None
+    parallel_tool_calls: bool = True
+    response_format: ResponseFormat | None = None
+
+    stream: bool = False
+    stream_options: StreamOptions = StreamOptions()
+    max_tokens: int | None = Field(None, ge=1)
+    max_completion_tokens: int | None = Field(None, ge=1)
+    stop: Annotated[
+        tuple[Annotated[str, Field(min_length=1)], ...],
+        *LIST,
+        Field(max_length=MAX_STOPS),
+        BeforeValidator(_read_stop),
+    ] = ()
+
+    temperature: float | None = Field(None, ge=0, le=2)
+    top_p: float | None = Field(None, ge=0, le=1)
+    top_k: Annotated[int, Field(ge=-1), AfterValidator(lambda k: max(k, 0))] | None = None
+    min_p: float | None = Field(None, ge=0, le=1)
+    repeat_penalty: float | None = Field(None, gt=0, le=2)
+    frequency_penalty: float | None = Field(None, ge=-2, le=2)
+    presence_penalty: float | None = Field(None, ge=-2, le=2)
+    seed: int | None = Field(None, ge=-(2**63), lt=2**63)
+    logit_bias: Annotated[dict[int, float], BeforeValidator(_read_bias)] = Field(
+        default_factory=dict
+    )
+
+    reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = (
+        None
+    )
+    chat_template_kwargs: Annotated[JsonObject, AfterValidator(_check_options)] = Field(
+        default_factory=dict
+    )
+    prompt_template: str | None = Field(None, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")
+
+    @model_validator(mode="after")
+    def _check_tools(self) -> Self:
+        check_names(self.tools)
+        resolve_choice(self.tool_choice, self.tools, parallel=self.parallel_tool_calls)
+        return self
+
+    @property
+    def choice(self) -> ToolChoice:
+        """Which tools may be called, whether one must be, and how many."""
+        return resolve_choice(self.tool_choice, self.tools, parallel=self.parallel_tool_calls)
+
+    @property
+    def answer_schema(self) -> JsonObject | None:
+        """What a text answer must satisfy, or None for free text."""
+        return schema_of(self.response_format)
+
+    @property
+    def token_limit(self) -> int | None:
+        """Most tokens of the answer: both spellings may be sent, the lower one holds."""
+        given = [n for n in (self.max_tokens, self.max_completion_tokens) if n is not None]
+        return min(given, default=None)
+
+
+def parse_chat_request(body: bytes, limits: Limits) -> ChatRequest:
+    """The request in the body of a POST.
+
+    Raises TooLarge, or InvalidRequest with the path of the field that is to blame. Never anything
+    else, whatever the bytes are.
+    """
+    data = read_object(body, limits)
+    _check_count(data, "messages", limits.max_messages)
+    _check_count(data, "tools", limits.max_tools)
+    refuse_unsupported(data)
+    try:
+        return ChatRequest.model_validate(data)
+    except ValidationError as exc:
+        raise complaint(exc) from None
+    except RecursionError:  # only where `max_depth` is set beyond what Python can walk
+        raise InvalidRequest("the body is nested too deeply") from None
+
+
+def _check_count(data: JsonObject, name: str, limit: int) -> None:
+    entries = data.get(name)
+    if isinstance(entries, list) and len(entries) > limit:
+        raise InvalidRequest(
+            f"{name} has {len(entries)} entries, at most {limit} are taken", param=name
+        )

@@ -1,0 +1,301 @@
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from openai.types.chat import ChatCompletion, ChatCompletionChunk
+
+from server.errors import ConstraintFailed
+from server.events import (
+    CallArguments,
+    CallBegins,
+    CallEnds,
+    Event,
+    Finish,
+    FinishReason,
+    Reasoning,
+    Text,
+    Usage,
+)
+from server.reply import PING, ChunkWriter, fold
+from server.wire.replies import to_json
+
+HEAD: dict[str, Any] = {"id": "chatcmpl-1", "created": 7, "model": "m"}
+USAGE = Usage(30, 12, cached_tokens=20, reasoning_tokens=5)
+CALL: tuple[Event, ...] = (
+    CallBegins(0, "abcDEF123", "look"),
+    CallArguments(0, '{"shelf":'),
+    CallArguments(0, ' "B"}'),
+    CallEnds(0),
+)
+
+
+def writer(*, include_usage: bool = True) -> ChunkWriter:
+    return ChunkWriter(**HEAD, include_usage=include_usage)
+
+
+def streamed(events: Iterable[Event], *, include_usage: bool = True) -> bytes:
+    chunks = writer(include_usage=include_usage)
+    return chunks.opening() + b"".join(map(chunks.write, events)) + chunks.done()
+
+
+def payloads(stream: bytes) -> Iterator[Any]:
+    """The JSON of each event, by the rules of server-sent events, `[DONE]` checked and left out."""
+    *blocks, rest = stream.decode().split("\n\n")
+    assert rest == ""
+    assert blocks.pop() == "data: [DONE]"
+    for block in blocks:
+        assert block.startswith("data: ")
+        assert "\n" not in block
+        yield json.loads(block.removeprefix("data: "))
+
+
+def refolded(stream: bytes) -> dict[str, Any]:
+    """The plain answer that the deltas add up to, held to the rules of a stream on the way."""
+    message: dict[str, Any] = {}
+    calls: list[dict[str, Any]] = []
+    finish_reason = usage = None
+    for chunk in payloads(stream):
+        assert list(chunk)[:5] == ["id", "object", "created", "model", "choices"]
+        assert chunk["object"] == "chat.completion.chunk"
+        assert {key: chunk[key] for key in HEAD} == HEAD
+        assert usage is None, "something follows the usage"
+        usage = chunk.get("usage")
+        for choice in chunk["choices"]:
+            assert usage is None
+            assert set(choice) == {"index", "delta", "finish_reason"}
+            assert finish_reason is None, "something follows the finish_reason"
+            finish_reason = choice["finish_reason"]
+            delta = choice["delta"]
+            assert None not in delta.values()
+            assert ("role" in delta) == (not message)
+            add_call_deltas(calls, delta.pop("tool_calls", []))
+            for key, text in delta.items():
+                message[key] = message.get(key, "") + text
+    if calls:
+        message["tool_calls"] = calls
+    content = message.pop("content", None)
+    return {
+        "id": HEAD["id"],
+        "object": "chat.completion",
+        "created": HEAD["created"],
+        "model": HEAD["model"],
+        "choices": [
+            {
+                "index": 0,
+                "message": {"role": message.pop("role"), "content": content, **message},
+                "finish_reason": finish_reason,
+            }
+        ],
+        "usage": usage,
+    }
+
+
+def add_call_deltas(calls: list[dict[str, Any]], deltas: list[dict[str, Any]]) -> None:
+    for delta in deltas:
+        if delta["index"] == len(calls):
+            assert list(delta) == ["index", "id", "type", "function"]
+            assert list(delta["function"]) == ["name", "arguments"]
+            assert delta["function"]["arguments"] == ""
+            calls.append({key: delta[key] for key in ("id", "type", "function")})
+        else:
+            assert delta["index"] == len(calls) - 1
+            assert set(delta) == {"index", "function"}
+            assert set(delta["function"]) == {"arguments"}
+            assert delta["function"]["arguments"]
+            calls[-1]["function"]["arguments"] += delta["function"]["arguments"]
+
+
+@dataclass
+class AppendingClient:
+    """LangChain4j's final message: ids, names and arguments are appended by index."""
+
+    calls: dict[int, list[str]] = field(default_factory=dict)
+
+    def take(self, delta: dict[str, Any]) -> None:
+        function = delta.get("function") or {}
+        call = self.calls.setdefault(delta["index"], ["", "", ""])
+        for place, piece in enumerate(
+            (delta.get("id"), function.get("name"), function.get("arguments"))
+        ):
+            call[place] += piece or ""
+
+    def result(self) -> list[list[str]]:
+        return [self.calls[index] for index in sorted(self.calls)]
+
+
+@dataclass
+class SwitchingClient:
+    """LangChain4j's live callbacks: a call is complete, and run, when the index changes."""
+
+    index: int = 0
+    current: list[str] = field(default_factory=lambda: ["", "", ""])
+    completed: list[list[str]] = field(default_factory=list)
+
+    def take(self, delta: dict[str, Any]) -> None:
+        function = delta.get("function") or {}
+        if delta["index"] != self.index:
+            self._complete()
+            self.index = delta["index"]
+        self.current[0] = delta.get("id") or self.current[0]
+        self.current[1] = function.get("name") or self.current[1]
+        self.current[2] += function.get("arguments") or ""
+
+    def _complete(self) -> None:
+        self.completed.append(self.current)
+        self.current = ["", "", ""]
+
+    def result(self) -> list[list[str]]:
+        if self.current[1]:
+            self._complete()
+        return self.completed
+
+
+def calls_seen_by(client: AppendingClient | SwitchingClient, stream: bytes) -> list[list[str]]:
+    for chunk in payloads(stream):
+        for choice in chunk["choices"]:
+            for delta in choice["delta"].get("tool_calls", []):
+                client.take(delta)
+    return client.result()
+
+
+NO_HURRY = settings(deadline=None)
+pieces = st.text(st.characters(codec="utf-8"), max_size=6)
+
+
+@st.composite
+def answers(draw: st.DrawFn) -> list[Event]:
+    """Events in an order that a parser may produce: reasoning, text, calls; cut anywhere."""
+    events: list[Event] = [*map(Reasoning, draw(st.lists(pieces, max_size=3)))]
+    events += map(Text, draw(st.lists(pieces, max_size=4)))
+    call_count = draw(st.integers(0, 3))
+    for index in range(call_count):
+        name = draw(st.text("abc.-_", min_size=1, max_size=6))
+        events.append(CallBegins(index, f"{index:09d}", name))
+        events.append(CallArguments(index, "{" + draw(pieces)))
+        events += (CallArguments(index, piece) for piece in draw(st.lists(pieces, max_size=3)))
+        events.append(CallEnds(index))
+    whole: FinishReason = "tool_calls" if call_count else "stop"
+    usage = draw(st.builds(Usage, *[st.integers(0, 10**6)] * 4))
+    cut = draw(st.none() | st.integers(0, len(events)))
+    return (
+        [*events, Finish(whole, usage)] if cut is None else [*events[:cut], Finish("length", usage)]
+    )
+
+
+@NO_HURRY
+@given(answers())
+@example([CallBegins(0, "a" * 9, "look"), Finish("length", USAGE)])
+@example([Text("\u2028\u0085\u2029\n\r"), Finish("stop", USAGE)])
+def test_the_stream_adds_up_to_the_plain_answer(events: list[Event]) -> None:
+    plain = fold(events, **HEAD)
+    assert to_json(refolded(streamed(events))) == to_json(plain)
+
+
+@NO_HURRY
+@given(answers())
+@pytest.mark.parametrize("client", [AppendingClient, SwitchingClient])
+def test_both_accumulators_of_langchain4j_see_the_calls_of_the_plain_answer(
+    client: Callable[[], AppendingClient | SwitchingClient], events: list[Event]
+) -> None:
+    calls = fold(events, **HEAD)["choices"][0]["message"].get("tool_calls", [])
+    assert calls_seen_by(client(), streamed(events)) == [
+        [call["id"], call["function"]["name"], call["function"]["arguments"]] for call in calls
+    ]
+
+
+@NO_HURRY
+@given(answers())
+def test_the_sdk_reads_every_chunk_and_the_answer(events: list[Event]) -> None:
+    for chunk in payloads(streamed(events)):
+        ChatCompletionChunk.model_validate(chunk, strict=True)
+    ChatCompletion.model_validate(fold(events, **HEAD), strict=True)
+
+
+def test_a_streamed_call_to_the_letter() -> None:
+    finish = Finish("tool_calls", USAGE)
+    chunks = writer()
+    common = '"id":"chatcmpl-1","object":"chat.completion.chunk","created":7,"model":"m"'
+
+    def chunk(delta: str, reason: str = "null") -> str:
+        return (
+            f'data: {{{common},"choices":[{{"index":0,"delta":{delta},'
+            f'"finish_reason":{reason}}}]}}\n\n'
+        )
+
+    assert chunks.opening().decode() == chunk('{"role":"assistant"}')
+    assert [chunks.write(event).decode() for event in (*CALL, finish)] == [
+        "",
+        chunk(
+            '{"tool_calls":[{"index":0,"id":"abcDEF123","type":"function",'
+            '"function":{"name":"look","arguments":""}}]}'
+        )
+        + chunk(r'{"tool_calls":[{"index":0,"function":{"arguments":"{\"shelf\":"}}]}'),
+        chunk(r'{"tool_calls":[{"index":0,"function":{"arguments":" \"B\"}"}}]}'),
+        "",
+        chunk("{}", '"tool_calls"') + f'data: {{{common},"choices":[],"usage":'
+        '{"prompt_tokens":30,"completion_tokens":12,"total_tokens":42,'
+        '"prompt_tokens_details":{"cached_tokens":20},'
+        '"completion_tokens_details":{"reasoning_tokens":5}}}\n\n',
+    ]
+    assert chunks.done() == b"data: [DONE]\n\n"
+
+
+def test_usage_is_sent_only_if_asked_for() -> None:
+    events: list[Event] = [Text("Hi."), Finish("stop", USAGE)]
+    assert b"usage" not in streamed(events, include_usage=False)
+    assert streamed(events).count(b'"usage":{') == 1
+
+
+def test_text_before_a_call_and_reasoning_are_kept_apart() -> None:
+    events = [Reasoning("Hm"), Reasoning("…"), Text("Let me "), Text("look."), *CALL]
+    message = fold([*events, Finish("tool_calls", USAGE)], **HEAD)["choices"][0]["message"]
+    assert message["content"] == "Let me look."
+    assert message["reasoning_content"] == "Hm…"
+    assert message["tool_calls"][0]["function"] == {"name": "look", "arguments": '{"shelf": "B"}'}
+
+
+def test_beside_a_forced_call_content_is_null_and_absent_keys_are_left_out() -> None:
+    (choice,) = fold([*CALL, Finish("tool_calls", USAGE)], **HEAD)["choices"]
+    assert choice["message"]["content"] is None
+    assert set(choice["message"]) == {"role", "content", "tool_calls"}
+    (choice,) = fold([Text("Hi."), Finish("stop", USAGE)], **HEAD)["choices"]
+    assert set(choice["message"]) == {"role", "content"}
+
+
+def test_events_without_an_end_are_no_answer() -> None:
+    with pytest.raises(ValueError, match="Finish"):
+        fold([Text("Hi.")], **HEAD)
+
+
+def test_an_error_in_a_stream_has_a_name_and_the_envelope() -> None:
+    sent = writer().error(ConstraintFailed("the answer was\nwithheld"))
+    name, data, *rest = sent.decode().split("\n")
+    assert name == "event: error"
+    assert json.loads(data.removeprefix("data: ")) == {
+        "error": {
+            "message": "the answer was\nwithheld",
+            "type": "server_error",
+            "param": None,
+            "code": "constraint_failed",
+        }
+    }
+    assert rest == ["", ""]
+
+
+def test_text_is_raw_utf8_but_for_what_some_clients_take_for_line_ends() -> None:
+    sent = writer().write(Text("Grüße, 東京 ✓\u2028\u0085"))
+    assert "Grüße, 東京 ✓\\u2028\\u0085" in sent.decode()
+    assert len(sent.decode().splitlines()) == 2
+
+
+def test_half_a_surrogate_pair_does_not_end_the_stream() -> None:
+    assert b'"content":"?"' in writer().write(Text("\ud83d"))
+
+
+def test_a_ping_is_a_comment() -> None:
+    assert PING.startswith(b":")
+    assert PING.endswith(b"\n\n")
