@@ -1,0 +1,102 @@
+"""What one rendering of a template may cost: steps, time, and the size of what it builds."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+_MAX_INT_BITS = 4096
+_TOTAL = 32  # all texts and lists together, in units of the largest allowed one
+
+
+class TemplateFailed(Exception):
+    """The template does not compile, raised, or went over a bound. One readable line."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """`max_size` counts characters of a text and items of a list."""
+
+    max_size: int = 32_000_000
+    max_steps: int = 20_000_000
+    max_seconds: float = 5.0
+
+
+class Budget:
+    """What one rendering has left. Every method raises TemplateFailed when it is too much."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._max_size = limits.max_size
+        self._left_in_total = limits.max_size * _TOTAL
+        self._steps = limits.max_steps
+        self._deadline = time.monotonic() + limits.max_seconds
+
+    def step(self) -> None:
+        """One round of a loop, one call, one piece of output."""
+        self._steps -= 1
+        if self._steps < 0:
+            raise TemplateFailed("it takes too many steps")
+        if not self._steps % 64:
+            self.check_time()
+
+    def check_time(self) -> None:
+        if time.monotonic() > self._deadline:
+            raise TemplateFailed("it takes too long")
+
+    def build(self, size: int) -> None:
+        """A text or a list of that size is about to be made."""
+        self._left_in_total -= size
+        if size > self._max_size or self._left_in_total < 0:
+            raise TemplateFailed("it builds a text or a list that is too large")
+
+    def text(self, value: Any) -> str:
+        """`str(value)`. A list inside itself many times over would never end, so it is walked."""
+        if isinstance(value, str):
+            self.build(len(value))
+            return value
+        self.walk(value)
+        return str(value)
+
+    def walk(self, value: Any) -> None:
+        if isinstance(value, dict):
+            value = value.values()
+        elif not isinstance(value, list | tuple):
+            return
+        for item in value:
+            self.step()
+            self.walk(item)
+
+    def join(self, separator: str, texts: list[str]) -> str:
+        self.build(sum(map(len, texts)) + len(texts) * len(separator))
+        return separator.join(texts)
+
+    def replace(self, text: str, old: str, new: str, count: int = -1) -> str:
+        self.build(len(text) + text.count(old) * max(0, len(new) - len(old)))
+        return text.replace(old, new, count)
+
+    def percent(self, text: str, values: Any) -> None:
+        """`text % values` is about to be made."""
+        if re.search(r"%[^%a-zA-Z]*[\d*]", text):
+            raise TemplateFailed("a width in % formatting is not supported")
+        self.build(len(text) + text.count("%") * len(self.text(values)))
+
+    def product(self, left: Any, right: Any) -> None:
+        """`left * right` is about to be made."""
+        if isinstance(left, Sequence) and isinstance(right, int):
+            self.build(len(left) * right)
+        elif isinstance(right, Sequence) and isinstance(left, int):
+            self.build(len(right) * left)
+        elif isinstance(left, int) and isinstance(right, int):
+            self._number(left.bit_length() + right.bit_length())
+
+    def power(self, left: Any, right: Any) -> None:
+        """`left ** right` is about to be made."""
+        if isinstance(left, int) and isinstance(right, int):
+            self._number(left.bit_length() * abs(right))
+
+    def _number(self, bits: int) -> None:
+        if bits > _MAX_INT_BITS:
+            raise TemplateFailed("it computes a number that is too large")

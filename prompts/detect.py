@@ -1,0 +1,74 @@
+"""Which format a chat template writes calls in: render one and see whose text it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import get_args
+
+from prompts.budget import TemplateFailed
+from prompts.canned import CALL, CANNED, CITY
+from prompts.formats import GENERIC, ROWS, ToolFormat, render_calls
+from prompts.render import Renderer
+from prompts.traits import Arguments, EmptyContent, TemplateTraits
+
+CALL_SHAPES = tuple(
+    TemplateTraits(arguments=arguments, empty_content=content)
+    for arguments, content in product(get_args(Arguments), get_args(EmptyContent))
+)
+
+
+@dataclass(frozen=True)
+class Recognised:
+    """`row` is None for a format that no row describes. `shown`: the template renders calls."""
+
+    row: ToolFormat | None
+    shown: bool
+    traits: TemplateTraits
+
+
+def recognise(renderer: Renderer) -> Recognised:
+    """The format of the renderer's template, and the shape of a call in which it shows.
+
+    Where a template drops calls from the history, texts in its source decide.
+    """
+    shown: Recognised | None = None
+    for traits, output in _attempts(renderer):
+        row = _row_within(output)
+        if row:
+            return Recognised(row, True, traits)
+        if CITY in output and shown is None:
+            shown = Recognised(None, True, traits)
+    return shown or Recognised(_row_by_source(renderer.template.source), False, TemplateTraits())
+
+
+def _attempts(renderer: Renderer) -> Iterator[tuple[TemplateTraits, str]]:
+    for ids in ("any", "kimi"):
+        shaping = replace(renderer, row=replace(GENERIC, ids=ids))
+        for traits in CALL_SHAPES:
+            try:
+                yield traits, shaping.in_shape(CANNED["call"], traits)
+            except TemplateFailed:
+                continue
+
+
+def _row_within(output: str) -> ToolFormat | None:
+    for row in ROWS:
+        call = replace(CALL, id=f"functions.{CALL.name}:0") if row.ids == "kimi" else CALL
+        # The generic row's text is part of many others.
+        if row is not GENERIC and render_calls(row, [call]) in output:
+            return row
+    return None
+
+
+def _row_by_source(source: str) -> ToolFormat | None:
+    for row in ROWS:
+        wanted, unwanted = row.detect
+        if (
+            wanted
+            and all(text in source for text in wanted)
+            and not any(text in source for text in unwanted)
+        ):
+            return row
+    return None

@@ -1,0 +1,151 @@
+"""A conversation as the text of a prompt, through one chat template."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, replace
+
+from prompts.adapt import Shaped, shape, tool_dict
+from prompts.budget import TemplateFailed
+from prompts.conversation import Conversation, PastCall, Tool
+from prompts.facts import ModelFacts
+from prompts.formats import ToolFormat, render_calls
+from prompts.guard import CUT, Guard
+from prompts.sandbox import ChatTemplate
+from prompts.traits import PLAIN, TemplateTraits
+from server.errors import InvalidRequest
+
+log = logging.getLogger(__name__)
+
+_OWN_VARIABLES = (
+    "messages tools xml_tools add_generation_prompt bos_token eos_token example_call several_calls"
+    " raise_exception strftime_now".split()
+)
+
+
+@dataclass(frozen=True)
+class Renderer:
+    """One template for one model. Threads may share it.
+
+    `row` is the format in which the prompt shows calls and in which the answer is expected.
+    `listing` is our text that lists tools, for a template that lists none.
+    """
+
+    template_name: str
+    template: ChatTemplate
+    row: ToolFormat
+    facts: ModelFacts
+    traits: TemplateTraits
+    guard: Guard
+    listing: ChatTemplate
+
+    def render(self, conversation: Conversation, *, continue_final: bool = False) -> str:
+        """The prompt. Special tokens in it come from the template, never from the conversation.
+
+        With `continue_final` it ends in the text of the last message, an assistant's. Raises
+        InvalidRequest if the template takes the conversation in no shape.
+        """
+        for name in conversation.template_options:
+            if name in _OWN_VARIABLES:
+                raise InvalidRequest(
+                    f"the template option {name!r} is set by the server",
+                    param=f"chat_template_kwargs.{name}",
+                )
+        guarded = self.guard.conversation(conversation)
+        if continue_final:
+            guarded = _with_cut(guarded)
+        text = self._in_any_shape(guarded, generation=not continue_final)
+        return _cut(text, len(conversation.messages)) if continue_final else text
+
+    def opens_reasoning(self, prompt: str) -> bool:
+        """Whether the answer to `prompt` begins inside the reasoning."""
+        opening = self.row.reasoning[0].strip()
+        return bool(opening) and prompt.rstrip().endswith(opening)
+
+    def in_shape(
+        self, guarded: Conversation, traits: TemplateTraits, *, generation: bool = True
+    ) -> str:
+        """The prompt in one shape. Raises TemplateFailed."""
+        if traits.tool_schemas == "typed" and not all(map(_is_typed, guarded.tools)):
+            traits = replace(traits, tools="ours")
+        listing = ""
+        if traits.tools == "ours" and guarded.tools:
+            listing = self._listing(guarded)
+        shaped = shape(guarded, self.row, traits, listing)
+        text = self.template.render(
+            {
+                **guarded.template_options,
+                **self._tool_variables(shaped, traits),
+                "messages": shaped.messages,
+                "add_generation_prompt": generation,
+                "bos_token": self.facts.bos,
+                "eos_token": self.facts.eos,
+            }
+        )
+        if self.facts.adds_bos and not text.startswith(self.facts.bos):
+            return self.facts.bos + text
+        return text
+
+    def _in_any_shape(self, guarded: Conversation, *, generation: bool) -> str:
+        """The shape that was found for the template; should it fail after all, plainer ones."""
+        shapes = (self.traits, replace(self.traits, tools="ours"), PLAIN)
+        reasons: list[str] = []
+        for traits in shapes:
+            try:
+                return self.in_shape(guarded, traits, generation=generation)
+            except TemplateFailed as exc:
+                log.warning("template %s refused a conversation: %s", self.template_name, exc)
+                reasons.append(str(exc))
+        raise InvalidRequest(
+            f"the chat template {self.template_name} cannot show this conversation: {reasons[0]}",
+            param="messages",
+        )
+
+    def _tool_variables(self, shaped: Shaped, traits: TemplateTraits) -> dict[str, object]:
+        variables: dict[str, object] = _call_example(self.row)
+        if shaped.tools or traits.no_tools == "empty":
+            # SmolLM3 calls it `xml_tools`.
+            variables.update(tools=shaped.tools, xml_tools=shaped.tools)
+        elif traits.no_tools == "null":
+            variables.update(tools=None)
+        return variables
+
+    def _listing(self, guarded: Conversation) -> str:
+        tools = [tool_dict(tool) for tool in guarded.tools]
+        return self.listing.render({**_call_example(self.row), "tools": tools})
+
+
+def _is_typed(tool: Tool) -> bool:
+    """Whether every parameter has one type that is stated."""
+    properties = tool.parameters.get("properties", {})
+    return isinstance(properties, dict) and all(
+        isinstance(schema, dict) and isinstance(schema.get("type"), str)
+        for schema in properties.values()
+    )
+
+
+def _call_example(row: ToolFormat) -> dict[str, object]:
+    call_id = {"alnum9": "a1b2c3d4e", "kimi": "functions.NAME:0"}.get(row.ids, "call_0")
+    example = render_calls(row, [PastCall(call_id, "NAME", "ARGUMENTS")])
+    return {"example_call": example, "several_calls": row.max_calls != 1}
+
+
+def _with_cut(guarded: Conversation) -> Conversation:
+    last = guarded.messages[-1] if guarded.messages else None
+    if last is None or last.role != "assistant" or last.calls:
+        raise InvalidRequest(
+            "only an assistant message without tool calls can be continued",
+            param=f"messages[{max(0, len(guarded.messages) - 1)}]",
+        )
+    marked = replace(last, content=last.content + CUT)
+    return replace(guarded, messages=(*guarded.messages[:-1], marked))
+
+
+def _cut(text: str, count: int) -> str:
+    before, cut, _ = text.rpartition(CUT)
+    if not cut:
+        raise InvalidRequest(
+            "the chat template does not show the message that is to be continued",
+            param=f"messages[{count - 1}]",
+        )
+    return before
