@@ -72,6 +72,10 @@ class Settings(BaseSettings):
     kv_cache_type: Literal["f16", "q8_0", "q4_0"] = Field("f16", description="type of the KV cache")
     mlock: bool = Field(False, description="keep the model's pages in memory")
 
+    temperature: float | None = Field(
+        None, ge=0, le=2, description="where a request has none; by default 0 with tools, else 0.7"
+    )
+
     # Limits
     queue_length: int = Field(64, ge=1, description="requests that may wait; then 429")
     request_timeout_s: float = Field(
@@ -80,7 +84,7 @@ class Settings(BaseSettings):
     max_body_bytes: int = Field(8 << 20, ge=1024, description="largest request body; then 413")
     max_tools: int = Field(512, ge=1, description="most tools in one request")
     max_messages: int = Field(4096, ge=1, description="most messages in one request")
-    max_depth: int = Field(64, ge=8, description="deepest nesting of a request's JSON")
+    max_depth: int = Field(64, ge=8, le=200, description="deepest nesting of a request's JSON")
     shutdown_grace_s: float = Field(10, ge=0, description="seconds to finish answers at the end")
 
     # The address

@@ -63,10 +63,13 @@ class Plan:
 class Constraint:
     """A compiled plan. `guide` for the engine, `parser` for the answer, both per sequence."""
 
-    def __init__(self, rules: Rules, ways: tuple[Surface, ...], ends: tuple[str, ...]) -> None:
+    def __init__(
+        self, rules: Rules, ways: tuple[Surface, ...], ends: tuple[str, ...], *, calls_only: bool
+    ) -> None:
         self._rules = rules
         self._ways = ways
         self._ends = ends
+        self._calls_only = calls_only
 
     def guide(self) -> Guide:
         return Guide(self._rules)
@@ -77,6 +80,7 @@ class Constraint:
             new_id=new_id,
             stops=(*stops, *self._ends),
             token_markers=self._rules.vocabulary.special_ids,
+            calls_only=self._calls_only,
         )
 
 
@@ -140,7 +144,7 @@ class ConstraintCompiler:
             checks[""] = answer[1]
         free = plan.mode != "required" and not answer
         rules = self._rules(plan.row, matcher, ways, checks, free=free)
-        return Constraint(rules, ways, ends)
+        return Constraint(rules, ways, ends, calls_only=plan.mode == "required")
 
     def _rules(
         self,

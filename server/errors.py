@@ -9,6 +9,7 @@
     ├── Busy                    429  the queue is full
     ├── ConstraintFailed        500  generation broke its constraint, the answer was withheld
     ├── ShuttingDown            503  the server is going away
+    ├── TimedOut                504  the request took longer than the server allows
     └── SetupError                   a command cannot go on: a line or two on stderr, exit status 1
 
 The HTTP layer turns the first group into OpenAI's envelope in one place (`server/app.py`); the
@@ -78,6 +79,11 @@ class ConstraintFailed(CallwrightError):
 class ShuttingDown(CallwrightError):
     status = 503
     code = "shutting_down"
+
+
+class TimedOut(CallwrightError):
+    status = 504
+    code = "timeout"
 
 
 class SetupError(CallwrightError):

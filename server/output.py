@@ -19,7 +19,8 @@ class OutputParser:
     """Parses one answer. `feed` bytes as they come, then `end`.
 
     `ways` are the surfaces in which calls may be written, none if there can be no call. `stops` end
-    text, never a call. `token_markers` are texts of special tokens.
+    text, never a call. `token_markers` are texts of special tokens. `calls_only`: there is no text,
+    whatever stands outside calls.
     """
 
     def __init__(
@@ -29,11 +30,14 @@ class OutputParser:
         new_id: Callable[[], str],
         stops: Sequence[str] = (),
         token_markers: Collection[str] = (),
+        calls_only: bool = False,
     ) -> None:
         self._finder = OpeningFinder(
             [way.head(first=True) for way in ways if not way.opens_with(token_markers)],
             anywhere=[way.head(first=True) for way in ways if way.opens_with(token_markers)],
         )
+        self._markers = [way.marker.encode() for way in ways if way.marker]
+        self._calls_only = calls_only
         self._heads = [way.head(first=False) for way in ways]
         self._new_id = new_id
         self._text = _TextGate(stops)
@@ -58,10 +62,15 @@ class OutputParser:
         return events
 
     def end(self) -> list[Event]:
-        """What was held back, after the last byte."""
-        if self._call or self.calls:
+        """What was held back, after the last byte. A call cut in its opening is not shown."""
+        held = self._finder.held
+        if self._outside_text or held.lstrip().startswith(tuple(self._markers)):
             return []
-        return list(self._text.close(self._finder.held))
+        return list(self._text.close(held))
+
+    @property
+    def _outside_text(self) -> bool:
+        return self._calls_only or self.calls > 0
 
     def finish_reason(self, end: FinishReason) -> FinishReason:
         """How the answer ended for its client, `end` being how the generation did."""
@@ -73,10 +82,10 @@ class OutputParser:
         """Read text, or what stands between two calls."""
         found = self._finder.feed(data)
         if not isinstance(found, Found):
-            if not self.calls:
+            if not self._outside_text:
                 events += self._text.feed(found)
             return b""
-        if not self.calls:
+        if not self._outside_text:
             events += self._text.feed(found.before)
             if self.stopped:
                 return b""

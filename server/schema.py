@@ -89,6 +89,12 @@ def prepare(schema: JsonObject, *, arguments: bool) -> Prepared:
 
 def check(schema: JsonObject) -> None:
     """Raise Refusal unless `schema` is one by the meta-schema and its patterns can be read."""
+    # Patterns first: the meta-schema's own look at them is neither bounded nor by name.
+    for pointer, node in nodes(schema):
+        if isinstance(node.get("pattern"), str):
+            check_pattern(node["pattern"], pointer)
+        for pattern in _members(node, "patternProperties"):
+            check_pattern(pattern, f"{pointer}/patternProperties", "patternProperties")
     try:
         Draft202012Validator.check_schema(schema)
     except SchemaError as exc:
@@ -97,27 +103,31 @@ def check(schema: JsonObject) -> None:
         raise Refusal(pointer, keyword, exc.message[:200]) from None
     except RecursionError:
         raise Refusal("", "schema", "it is nested too deeply") from None
-    for pointer, node in nodes(schema):
-        if isinstance(node.get("pattern"), str):
-            check_pattern(node["pattern"], pointer)
-        for pattern in node.get("patternProperties", {}):
-            check_pattern(pattern, f"{pointer}/patternProperties", "patternProperties")
 
 
 def nodes(schema: Any, pointer: str = "") -> Iterator[tuple[str, JsonObject]]:
-    """All schema objects in a schema with their JSON pointers, the outer ones first."""
+    """All schema objects in a schema with their JSON pointers, the outer ones first.
+
+    What is not of the shape that a schema has is passed over.
+    """
     if not isinstance(schema, dict):
         return
     yield pointer, schema
     for key in MAPS:
-        for name, inner in schema.get(key, {}).items():
+        for name, inner in _members(schema, key).items():
             escaped = str(name).replace("~", "~0").replace("/", "~1")
             yield from nodes(inner, f"{pointer}/{key}/{escaped}")
     for key in LISTS:
-        for index, inner in enumerate(schema.get(key, [])):
-            yield from nodes(inner, f"{pointer}/{key}/{index}")
+        if isinstance(schema.get(key), list):
+            for index, inner in enumerate(schema[key]):
+                yield from nodes(inner, f"{pointer}/{key}/{index}")
     for key in SINGLES:
         yield from nodes(schema.get(key), f"{pointer}/{key}")
+
+
+def _members(schema: JsonObject, key: str) -> JsonObject:
+    value = schema.get(key)
+    return value if isinstance(value, dict) else {}
 
 
 def check_pattern(pattern: str, pointer: str, keyword: str = "pattern") -> None:

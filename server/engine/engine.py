@@ -2,7 +2,7 @@
 
 A step reads as: take what was submitted or cancelled, admit, plan a batch, run it, sample after
 every sequence whose pending tokens are all decoded. Whoever waits for tokens is told through a
-callback on the engine's thread; `Engine.generate` bridges it to asyncio.
+callback on the engine's thread; `Generation` bridges it to asyncio.
 """
 
 from __future__ import annotations
@@ -50,6 +50,42 @@ class Load:
     cells: int
 
 
+class Generation:
+    """A job under way, seen from asyncio."""
+
+    def __init__(self, job: Job, wake: Callable[[], None]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._updates: asyncio.Queue[Update] = asyncio.Queue()
+        self._wake = wake
+        self.sequence = Sequence(job, self._tell)
+
+    def _tell(self, update: Update) -> None:
+        try:
+            self._loop.call_soon_threadsafe(self._updates.put_nowait, update)
+        except RuntimeError:  # the loop is closed: nobody listens any more
+            self.sequence.cancelled = True
+
+    async def updates(self, timeout_s: float | None = None) -> AsyncIterator[Update]:
+        """Updates as they come; the last one has an end.
+
+        Raises what the job failed with, and TimeoutError `timeout_s` after it was submitted.
+        """
+        submitted = self.sequence.timings.submitted
+        while True:
+            left_s = None if timeout_s is None else submitted + timeout_s - time.perf_counter()
+            update = await asyncio.wait_for(self._updates.get(), left_s)
+            if update.error is not None:
+                raise update.error
+            yield update
+            if update.end is not None:
+                return
+
+    def cancel(self) -> None:
+        """End the job within one step of the engine, if it has not ended yet."""
+        self.sequence.cancelled = True
+        self._wake()
+
+
 class Engine:
     """Runs jobs on a model. `start` first, `stop` at the end; the rest may be called anywhere."""
 
@@ -91,41 +127,19 @@ class Engine:
             len(scheduler.running), len(scheduler.waiting), cache.used_cells, cache.capacity
         )
 
-    async def generate(self, job: Job) -> AsyncIterator[Update]:
-        """Run a job; yields its updates, the last one with an end.
-
-        Raises Busy at once if the queue is full, and what the job fails with. Leaving the iterator
-        early cancels the job within one step.
-        """
-        loop = asyncio.get_running_loop()
-        updates: asyncio.Queue[Update] = asyncio.Queue()
-
-        def tell(update: Update) -> None:
-            try:
-                loop.call_soon_threadsafe(updates.put_nowait, update)
-            except RuntimeError:  # the loop is closed: nobody listens any more
-                sequence.cancelled = True
-
-        sequence = Sequence(job, tell)
-        try:
-            await asyncio.wrap_future(self._submit(sequence))
-            while True:
-                update = await updates.get()
-                if update.error is not None:
-                    raise update.error
-                yield update
-                if update.end is not None:
-                    return
-        finally:
-            sequence.cancelled = True
-            self._inbox.put(None)  # wake the thread, should it be idle
-
-    def _submit(self, sequence: Sequence) -> Future[None]:
+    async def submit(self, job: Job) -> Generation:
+        """Queue a job. Raises Busy if the queue is full, ShuttingDown at the end."""
         if not self._accepting:
             raise ShuttingDown("the server is shutting down")
+        generation = Generation(job, wake=lambda: self._inbox.put(None))
         queued: Future[None] = Future()
-        self._inbox.put((sequence, queued))
-        return queued
+        self._inbox.put((generation.sequence, queued))
+        try:
+            await asyncio.wrap_future(queued)
+        except BaseException:
+            generation.cancel()
+            raise
+        return generation
 
     # The engine's thread
 

@@ -214,7 +214,7 @@ def read_vocabulary(vocab: Any) -> Vocabulary:
         end=frozenset(end),
         eos=lc.llama_vocab_eos(vocab),
         bos=bos if lc.llama_vocab_get_add_bos(vocab) and bos >= 0 else None,
-        encode_text=lambda text: _encode(vocab, text),
+        encode=lambda text: _encode(vocab, text),
     )
 
 

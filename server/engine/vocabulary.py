@@ -14,7 +14,7 @@ class Vocabulary:
 
     `control` tokens never stand for text. `special` ones are the control tokens and user-defined
     ones shaped like a marker, `<…>`: templates write them, text never does. `end` tokens end a
-    turn. `encode_text` turns plain UTF-8 into ids and adds nothing of its own (no BOS).
+    turn. `encode` turns plain UTF-8 into ids and adds nothing of its own (no BOS).
     """
 
     pieces: tuple[bytes, ...]
@@ -23,7 +23,7 @@ class Vocabulary:
     end: frozenset[int]
     eos: int
     bos: int | None
-    encode_text: Callable[[bytes], list[int]]
+    encode: Callable[[bytes], list[int]]
 
     def __len__(self) -> int:
         return len(self.pieces)
@@ -50,21 +50,33 @@ class Vocabulary:
         parts = self._special_pattern.split(text)
         return [self.special_ids[part] if i % 2 else part for i, part in enumerate(parts) if part]
 
+    def encode_text(self, text: bytes) -> list[int]:
+        """Token ids of plain text, special tokens spelled out.
+
+        llama.cpp finds user-defined tokens in any text; here their text is only text.
+        """
+        tokens = []
+        for token in self.encode(text):
+            if token in self.special and len(self.pieces[token]) > 1:
+                tokens += self.encode(self.pieces[token][:1])
+                tokens += self.encode(self.pieces[token][1:])
+            else:
+                tokens.append(token)
+        return tokens
+
     def encode_prompt(self, text: str, guard: str) -> list[int]:
         """Token ids of a rendered prompt.
 
         Special tokens come from the template only: text of clients has `guard` inside whatever
-        looks like one. Plain text is cut at the guard, so that a user-defined token, which
-        llama.cpp recognises in any text, does not come together again.
+        looks like one.
         """
         tokens: list[int] = []
         for part in self.split_special(text):
             if isinstance(part, int):
                 tokens.append(part)
             else:
-                for piece in part.split(guard):
-                    if piece:
-                        tokens += self.encode_text(piece.encode("utf-8", "replace"))
+                text_bytes = part.replace(guard, "").encode("utf-8", "replace")
+                tokens += self.encode_text(text_bytes)
         if self.bos is not None and tokens[:1] != [self.bos]:
             tokens.insert(0, self.bos)
         return tokens

@@ -1,0 +1,63 @@
+"""Puts the parts together: a model file and settings become an application's parts."""
+
+from __future__ import annotations
+
+from models.catalog import LocalModel
+from prompts.facts import ModelFacts
+from server.app import Parts
+from server.chat import ChatService
+from server.config import Settings
+from server.constraint import ConstraintCompiler
+from server.engine.engine import Engine, EngineOptions
+from server.engine.runner import LlamaRunner, RunnerOptions
+from server.engine.vocabulary import Vocabulary
+from server.renderers import Renderers
+
+
+def assemble(settings: Settings, model: LocalModel) -> Parts:
+    """Load the model, which takes seconds, and build the rest. Raises SetupError."""
+    options = EngineOptions(
+        max_sequences=settings.max_sequences,
+        cached_sequences=settings.cached_sequences,
+        batch_tokens=settings.batch_tokens,
+        queue_length=settings.queue_length,
+    )
+    runner = LlamaRunner(
+        model.path,
+        RunnerOptions(
+            context_length=settings.context_length,
+            threads=settings.threads,
+            gpu_layers=settings.gpu_layers,
+            batch_tokens=settings.batch_tokens,
+            sequences=options.slots,
+            flash_attention=settings.flash_attention,
+            kv_cache_type=settings.kv_cache_type,
+            mlock=settings.mlock,
+        ),
+    )
+    vocabulary = runner.vocabulary
+    engine = Engine(runner, options)
+    compiler = ConstraintCompiler(vocabulary, can_retry=runner.can_cut)
+    facts = model_facts(model.name, runner.chat_template(), vocabulary)
+    chat = ChatService(
+        settings,
+        engine=engine,
+        compiler=compiler,
+        vocabulary=vocabulary,
+        renderers=Renderers(facts, settings.prompt_template),
+        context_length=runner.context_length,
+    )
+    names = dict.fromkeys((model.name, *model.aliases, *settings.alias))
+    return Parts(settings, engine, compiler, chat, tuple(names))
+
+
+def model_facts(name: str, chat_template: str | None, vocabulary: Vocabulary) -> ModelFacts:
+    """What prompts need to know of a loaded model."""
+    return ModelFacts(
+        name=name,
+        chat_template=chat_template,
+        bos="" if vocabulary.bos is None else vocabulary.text(vocabulary.bos),
+        eos=vocabulary.text(vocabulary.eos),
+        special_tokens=tuple(vocabulary.special_ids),
+        adds_bos=vocabulary.bos is not None,
+    )

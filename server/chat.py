@@ -1,0 +1,174 @@
+"""The straight line of a chat request: conversation -> prompt -> constraint -> engine -> events."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+
+from prompts.guard import GUARD
+from prompts.render import Renderer
+from server.config import Settings
+from server.constraint import Callee, ConstraintCompiler, Plan
+from server.engine.engine import Engine, Generation
+from server.engine.sampler import Sampling
+from server.engine.sequence import Job, Timings
+from server.engine.vocabulary import Vocabulary
+from server.errors import ContextOverflow, InvalidRequest, TimedOut
+from server.events import Event, Finish, Usage
+from server.output import OutputParser
+from server.renderers import Renderers
+from server.wire.chat import ChatRequest
+from server.wire.history import to_conversation
+from server.wire.ids import new_call_id
+
+log = logging.getLogger(__name__)
+
+TEXT_TEMPERATURE = 0.7  # where neither request nor settings say: some life for prose,
+FORMAL_TEMPERATURE = 0.0  # none for calls and JSON, where the best answer is wanted
+_DEFAULTS = Sampling()
+
+
+class ChatService:
+    """Answers chat requests with one model."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        engine: Engine,
+        compiler: ConstraintCompiler,
+        vocabulary: Vocabulary,
+        renderers: Renderers,
+        context_length: int,
+    ) -> None:
+        self._settings = settings
+        self._engine = engine
+        self._compiler = compiler
+        self._vocabulary = vocabulary
+        self._renderers = renderers
+        self._context_length = context_length
+
+    async def start(self, request: ChatRequest) -> Answer:
+        """Everything that can be refused is refused here, before the first event.
+
+        Raises InvalidRequest, ContextOverflow, Busy, ShuttingDown.
+        """
+        renderer = self._renderers.get(request.prompt_template)
+        prompt = await asyncio.to_thread(self._prompt, request, renderer)
+        room = self._context_length - len(prompt)
+        if room < 1:
+            raise ContextOverflow(
+                f"the prompt has {len(prompt)} tokens, the context is {self._context_length} tokens"
+                " including the answer",
+                param="messages",
+            )
+        constraint = await self._compiler.compile(_plan(request, renderer))
+        job = Job(
+            prompt=prompt,
+            constraint=constraint.guide(),
+            sampling=self._sampling(request),
+            max_tokens=min(request.token_limit or room, room),
+        )
+        parser = constraint.parser(new_id=new_call_id, stops=request.stop)
+        generation = await self._engine.submit(job)
+        timeout_s = self._settings.request_timeout_s or None
+        return Answer(generation, parser, self._vocabulary, timeout_s)
+
+    def _prompt(self, request: ChatRequest, renderer: Renderer) -> list[int]:
+        conversation = to_conversation(request)
+        messages = conversation.messages
+        continues = messages[-1].role == "assistant" and not messages[-1].calls
+        text = renderer.render(conversation, continue_final=continues)
+        if self._settings.log_prompts:
+            log.info("prompt: %s", text)
+        return self._vocabulary.encode_prompt(text, GUARD)
+
+    def _sampling(self, request: ChatRequest) -> Sampling:
+        if max(request.logit_bias, default=0) >= len(self._vocabulary):
+            raise InvalidRequest(
+                f"logit_bias names a token beyond the {len(self._vocabulary)} of this model",
+                param="logit_bias",
+            )
+        formal = request.choice.mode != "none" or request.answer_schema is not None
+        default = FORMAL_TEMPERATURE if formal else TEXT_TEMPERATURE
+        if self._settings.temperature is not None:
+            default = self._settings.temperature
+        return Sampling(
+            temperature=default if request.temperature is None else request.temperature,
+            top_p=_DEFAULTS.top_p if request.top_p is None else request.top_p,
+            top_k=_DEFAULTS.top_k if request.top_k is None else request.top_k,
+            min_p=_DEFAULTS.min_p if request.min_p is None else request.min_p,
+            seed=None if request.seed is None else request.seed % 2**64,
+            frequency_penalty=_DEFAULTS.frequency_penalty
+            if request.frequency_penalty is None
+            else request.frequency_penalty,
+            presence_penalty=_DEFAULTS.presence_penalty
+            if request.presence_penalty is None
+            else request.presence_penalty,
+            repeat_penalty=_DEFAULTS.repeat_penalty
+            if request.repeat_penalty is None
+            else request.repeat_penalty,
+            logit_bias=request.logit_bias,
+        )
+
+
+def _plan(request: ChatRequest, renderer: Renderer) -> Plan:
+    choice = request.choice
+    return Plan(
+        row=renderer.row,
+        mode=choice.mode,
+        tools=tuple(
+            Callee(
+                tool.function.name,
+                tool.function.parameters,
+                path=f"tools[{index}].function.parameters",
+            )
+            for index, tool in enumerate(request.tools)
+            if tool.function.name in choice.names
+        ),
+        parallel=choice.parallel,
+        answer=request.answer_schema,
+    )
+
+
+@dataclass
+class Answer:
+    """An answer under way. `events` once; leaving it early cancels the generation."""
+
+    generation: Generation
+    parser: OutputParser
+    vocabulary: Vocabulary
+    timeout_s: float | None
+
+    @property
+    def timings(self) -> Timings:
+        return self.generation.sequence.timings
+
+    async def events(self) -> AsyncGenerator[Event, None]:
+        """The events of the answer; the last one is Finish. Raises what generation failed with."""
+        count = 0
+        try:
+            async for update in self.generation.updates(self.timeout_s):
+                count += len(update.tokens)
+                for event in self.parser.feed(self.vocabulary.decode(list(update.tokens))):
+                    yield event
+                if update.end is not None or self.parser.stopped:
+                    for event in self.parser.end():
+                        yield event
+                    end = self.parser.finish_reason(update.end or "stop")
+                    yield Finish(end, self._usage(count))
+                    return
+        except TimeoutError:
+            raise TimedOut(f"the request took longer than {self.timeout_s:g} s") from None
+        finally:
+            self.generation.cancel()
+
+    def _usage(self, completion_tokens: int) -> Usage:
+        sequence = self.generation.sequence
+        return Usage(
+            prompt_tokens=len(sequence.job.prompt),
+            completion_tokens=completion_tokens,
+            cached_tokens=sequence.timings.cached_tokens,
+        )
