@@ -65,26 +65,36 @@ class PrefixCache:
         return count
 
     def match(self, tokens: Sequence[int]) -> Match | None:
-        """The longest prefix of `tokens` that some sequence holds; None if there is none."""
-        node, length = self._root, 0
-        while True:
-            best, shared = None, 0
+        """The longest prefix of `tokens` that some sequence holds; None if there is none.
+
+        Counts as use of all retired sequences that hold those cells.
+        """
+        best, length = self._root, 0
+        found = [(self._root, 0)]  # nodes whose tokens all agree, and where they end
+        while found:
+            node, end = found.pop()
             for child in node.children:
-                common = _common_prefix(child.tokens, tokens, length)
-                if common > shared:
-                    best, shared = child, common
-            if best is None:
-                break
-            node, length = best, length + shared
-            if shared < len(best.tokens):
-                break
+                common = _common_prefix(child.tokens, tokens, end)
+                if end + common > length:
+                    best, length = child, end + common
+                if common == len(child.tokens):
+                    found.append((child, end + common))
         if length == 0:
             return None
-        holder = min(node.holders)
-        for retired in node.holders & self._retired.keys():
-            del self._retired[retired]
-            self._retired[retired] = None
-        return Match(holder, length)
+        for retired in self.retired:
+            if retired in best.holders:
+                del self._retired[retired]
+                self._retired[retired] = None
+        return Match(min(best.holders), length)
+
+    def held(self, match: Match, sequence_ids: set[int]) -> int:
+        """How many cells of a match at least one of these sequences holds."""
+        count = 0
+        for node in self._path(match.holder):
+            if count >= match.length or node.holders.isdisjoint(sequence_ids):
+                break
+            count += len(node.tokens)
+        return min(count, match.length)
 
     def share(self, source: int, sequence_id: int, length: int) -> None:
         """Make a new sequence a holder of the first `length` cells of `source`."""
@@ -112,25 +122,21 @@ class PrefixCache:
 
     def truncate(self, sequence_id: int, length: int) -> None:
         """A sequence keeps its first `length` cells only."""
-        kept = self._root
+        kept, gone = self._root, []
         for node in self._path(sequence_id):
-            if length >= len(node.tokens):
-                length -= len(node.tokens)
+            if 0 < length < len(node.tokens):
+                kept, length = self._split(node, length), 0  # the node itself is now the rest
+            if length == 0:
+                gone.append(node)
+            else:
                 kept = node
-                continue
-            if length > 0:
-                node = self._split(node, length)
-                kept, length = node, 0
-                node = next(child for child in node.children if sequence_id in child.holders)
-            self._let_go(node, sequence_id)
-            break
+                length -= len(node.tokens)
+        self._let_go(gone, sequence_id)
         self._leaf[sequence_id] = kept
 
     def release(self, sequence_id: int) -> None:
         """A sequence holds nothing any more."""
-        path = self._path(sequence_id)
-        if path:
-            self._let_go(path[0], sequence_id)
+        self._let_go(self._path(sequence_id), sequence_id)
         del self._leaf[sequence_id]
         self._retired.pop(sequence_id, None)
 
@@ -165,15 +171,14 @@ class PrefixCache:
         node.tokens, node.parent = node.tokens[length:], head
         return head
 
-    def _let_go(self, node: _Node, sequence_id: int) -> None:
-        """Remove a holder from a node and all below it; nodes without holders vanish."""
-        node.holders.discard(sequence_id)
-        for child in [child for child in node.children if sequence_id in child.holders]:
-            self._let_go(child, sequence_id)
-        if not node.holders:
-            self.used_cells -= len(node.tokens)
-            assert node.parent is not None
-            node.parent.children.remove(node)
+    def _let_go(self, path: list[_Node], sequence_id: int) -> None:
+        """Remove a holder from the last nodes of its path; nodes without holders vanish."""
+        for node in reversed(path):
+            node.holders.discard(sequence_id)
+            if not node.holders:
+                self.used_cells -= len(node.tokens)
+                assert node.parent is not None
+                node.parent.children.remove(node)
 
 
 def _common_prefix(held: list[int], tokens: Sequence[int], start: int) -> int:
