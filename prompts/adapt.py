@@ -123,19 +123,22 @@ def _merged(messages: Iterable[Message], *, into_calls: bool) -> list[Message]:
 
     `into_calls`: text goes into a message that calls after it.
     """
-    merged: list[Message] = []
+    groups: list[list[Message]] = []
     for message in messages:
-        before = merged[-1] if merged else None
+        before = groups[-1][-1] if groups else None
         alike = before and before.role == message.role != "tool" and not before.calls
-        if before and alike and (into_calls or not message.calls):
-            merged[-1] = replace(
-                message,
-                content=_joined([before.content, message.content]),
-                reasoning=_joined([before.reasoning, message.reasoning]),
-            )
+        if alike and (into_calls or not message.calls):
+            groups[-1].append(message)
         else:
-            merged.append(message)
-    return merged
+            groups.append([message])
+    return [
+        replace(
+            group[-1],
+            content=_joined(message.content for message in group),
+            reasoning=_joined(message.reasoning for message in group),
+        )
+        for group in groups
+    ]
 
 
 def _user_first(messages: Sequence[Message]) -> list[Message]:
@@ -163,13 +166,14 @@ def _one_call_each(messages: Sequence[Message]) -> list[Message]:
         if len(caller.calls) < 2:
             single += [caller, *results]
             continue
+        answers: dict[str, list[Message]] = {call.id: [] for call in caller.calls}
+        others: list[Message] = []
+        for result in results:
+            answers.get(result.call_id, others).append(result)
         for index, call in enumerate(caller.calls):
             first = caller if index == 0 else Message("assistant")
-            single.append(replace(first, calls=(call,)))
-            own = [result for result in results if result.call_id == call.id]
-            single += own
-            results = [result for result in results if result not in own]
-        single += results
+            single += [replace(first, calls=(call,)), *answers[call.id]]
+        single += others
     return single
 
 

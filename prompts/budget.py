@@ -16,41 +16,45 @@ class TemplateFailed(Exception):
     """The template does not compile, raised, or went over a bound. One readable line."""
 
 
+class TemplateTooCostly(TemplateFailed):
+    """It went over a bound; trying the same template in another shape would not help."""
+
+
 @dataclass(frozen=True)
 class Limits:
-    """`max_size` counts characters of a text and items of a list."""
+    """`max_size` counts characters of a text and items of a list; seconds are CPU time."""
 
     max_size: int = 32_000_000
     max_steps: int = 20_000_000
-    max_seconds: float = 5.0
+    max_seconds: float = 3.0
 
 
 class Budget:
-    """What one rendering has left. Every method raises TemplateFailed when it is too much."""
+    """What one rendering has left. Every method raises TemplateTooCostly when it is too much."""
 
     def __init__(self, limits: Limits) -> None:
         self._max_size = limits.max_size
         self._left_in_total = limits.max_size * _TOTAL
         self._steps = limits.max_steps
-        self._deadline = time.monotonic() + limits.max_seconds
+        self._deadline = time.thread_time() + limits.max_seconds
 
     def step(self) -> None:
         """One round of a loop, one call, one piece of output."""
         self._steps -= 1
         if self._steps < 0:
-            raise TemplateFailed("it takes too many steps")
+            raise TemplateTooCostly("it takes too many steps")
         if not self._steps % 64:
             self.check_time()
 
     def check_time(self) -> None:
-        if time.monotonic() > self._deadline:
-            raise TemplateFailed("it takes too long")
+        if time.thread_time() > self._deadline:
+            raise TemplateTooCostly("it takes too long")
 
     def build(self, size: int) -> None:
         """A text or a list of that size is about to be made."""
         self._left_in_total -= size
         if size > self._max_size or self._left_in_total < 0:
-            raise TemplateFailed("it builds a text or a list that is too large")
+            raise TemplateTooCostly("it builds a text or a list that is too large")
 
     def text(self, value: Any) -> str:
         """`str(value)`. A list inside itself many times over would never end, so it is walked."""
@@ -99,4 +103,4 @@ class Budget:
 
     def _number(self, bits: int) -> None:
         if bits > _MAX_INT_BITS:
-            raise TemplateFailed("it computes a number that is too large")
+            raise TemplateTooCostly("it computes a number that is too large")

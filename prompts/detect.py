@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import get_args
 
-from prompts.budget import TemplateFailed
+from prompts.budget import TemplateFailed, TemplateTooCostly
 from prompts.canned import CALL, CANNED, CITY
 from prompts.formats import GENERIC, ROWS, ToolFormat, render_calls
 from prompts.render import Renderer
@@ -31,7 +31,8 @@ class Recognised:
 def recognise(renderer: Renderer) -> Recognised:
     """The format of the renderer's template, and the shape of a call in which it shows.
 
-    Where a template drops calls from the history, texts in its source decide.
+    Where a template drops calls from the history, texts in its source decide. Raises
+    TemplateTooCostly.
     """
     shown: Recognised | None = None
     for traits, output in _attempts(renderer):
@@ -49,17 +50,21 @@ def _attempts(renderer: Renderer) -> Iterator[tuple[TemplateTraits, str]]:
         for traits in CALL_SHAPES:
             try:
                 yield traits, shaping.in_shape(CANNED["call"], traits)
+            except TemplateTooCostly:
+                raise
             except TemplateFailed:
                 continue
 
 
 def _row_within(output: str) -> ToolFormat | None:
+    """The row with the longest text: what one writes may be the beginning of another's."""
+    found: dict[ToolFormat, int] = {}
     for row in ROWS:
         call = replace(CALL, id=f"functions.{CALL.name}:0") if row.ids == "kimi" else CALL
-        # The generic row's text is part of many others.
-        if row is not GENERIC and render_calls(row, [call]) in output:
-            return row
-    return None
+        written = render_calls(row, [call])
+        if row is not GENERIC and written in output:
+            found[row] = len(written)
+    return max(found, key=found.__getitem__, default=None)
 
 
 def _row_by_source(source: str) -> ToolFormat | None:

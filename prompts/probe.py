@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import get_args
 
-from prompts.budget import TemplateFailed
+from prompts.budget import TemplateFailed, TemplateTooCostly
 from prompts.canned import CANNED, WORD_OF_FIRST_USER, WORD_OF_SYSTEM, words
 from prompts.render import Renderer
 from prompts.traits import PLAIN, NoTools, Results, TemplateTraits
@@ -19,9 +19,10 @@ def probe(renderer: Renderer, start: TemplateTraits) -> TemplateTraits | None:
     """The traits of the renderer's template; None if it cannot even show plain turns.
 
     `start` says what is known already: the shape of calls, and whether the template shows them.
+    Raises TemplateTooCostly.
     """
     found = _found(renderer, start)
-    for traits in (found, PLAIN):
+    for traits in (found, replace(PLAIN, no_tools=found.no_tools)):
         lost = [name for name in CANNED if not shows(renderer, traits, name)]
         if not lost:
             return traits
@@ -37,6 +38,8 @@ def shows(renderer: Renderer, traits: TemplateTraits, name: str, *, tools: bool 
     conversation = CANNED[name]
     try:
         text = renderer.in_shape(conversation, traits)
+    except TemplateTooCostly:
+        raise
     except TemplateFailed:
         return False
     return all(word in text for word in words(conversation, tools=tools))
@@ -64,7 +67,7 @@ def _found(renderer: Renderer, start: TemplateTraits) -> TemplateTraits:
         found = first([found, replace(found, calls="text")], "call", "loop")
     found = first(_parallel(renderer, found), "two calls")
     found = first(_beside(found), "text and call")
-    found = first([found, replace(found, user_after_result="text")], "user after result")
+    found = first(_after(found), "user after result")
     found = first([found, replace(found, tools="ours")], "tools", "call", "loop", tools=True)
     found = first([found, replace(found, tool_schemas="typed")], "odd tools", tools=True)
     found = first([found, replace(found, user_first=True)], "assistant first", "call first")
@@ -93,8 +96,14 @@ def _parallel(renderer: Renderer, found: TemplateTraits) -> list[TemplateTraits]
     return [single] if renderer.row.max_calls == 1 else [found, single]
 
 
+def _after(found: TemplateTraits) -> list[TemplateTraits]:
+    as_text = replace(found, user_after_result="text")
+    return [found, as_text, replace(as_text, results="user")]
+
+
 def _beside(found: TemplateTraits) -> list[TemplateTraits]:
     in_text = replace(found, text_beside_calls="text")
+    texts = [in_text, replace(in_text, results="user")]
     if found.alternate:  # a message before the calls would be merged with them again
-        return [found, in_text]
-    return [found, replace(found, text_beside_calls="before"), in_text]
+        return [found, *texts]
+    return [found, replace(found, text_beside_calls="before"), *texts]

@@ -6,7 +6,7 @@ import logging
 from dataclasses import dataclass, replace
 
 from prompts.adapt import Shaped, shape, tool_dict
-from prompts.budget import TemplateFailed
+from prompts.budget import TemplateFailed, TemplateTooCostly
 from prompts.conversation import Conversation, PastCall, Tool
 from prompts.facts import ModelFacts
 from prompts.formats import ToolFormat, render_calls
@@ -18,8 +18,8 @@ from server.errors import InvalidRequest
 log = logging.getLogger(__name__)
 
 _OWN_VARIABLES = (
-    "messages tools xml_tools add_generation_prompt bos_token eos_token example_call several_calls"
-    " raise_exception strftime_now".split()
+    "messages tools xml_tools add_generation_prompt bos_token eos_token example_call example_calls"
+    " several_calls raise_exception strftime_now".split()
 )
 
 
@@ -88,14 +88,19 @@ class Renderer:
 
     def _in_any_shape(self, guarded: Conversation, *, generation: bool) -> str:
         """The shape that was found for the template; should it fail after all, plainer ones."""
-        shapes = (self.traits, replace(self.traits, tools="ours"), PLAIN)
+        ours = replace(self.traits, tools="ours")
+        plain = replace(PLAIN, no_tools=self.traits.no_tools)
+        shapes = list(dict.fromkeys((self.traits, ours, plain)))
         reasons: list[str] = []
-        for traits in shapes:
+        while shapes:
+            traits = shapes.pop(0)
             try:
                 return self.in_shape(guarded, traits, generation=generation)
             except TemplateFailed as exc:
                 log.warning("template %s refused a conversation: %s", self.template_name, exc)
                 reasons.append(str(exc))
+                if isinstance(exc, TemplateTooCostly):
+                    shapes = shapes[-1:]
         raise InvalidRequest(
             f"the chat template {self.template_name} cannot show this conversation: {reasons[0]}",
             param="messages",
@@ -125,9 +130,19 @@ def _is_typed(tool: Tool) -> bool:
 
 
 def _call_example(row: ToolFormat) -> dict[str, object]:
-    call_id = {"alnum9": "a1b2c3d4e", "kimi": "functions.NAME:0"}.get(row.ids, "call_0")
-    example = render_calls(row, [PastCall(call_id, "NAME", "ARGUMENTS")])
-    return {"example_call": example, "several_calls": row.max_calls != 1}
+    """How a template may show a call: one, and where calls share a section, two."""
+    first, second = (
+        PastCall(f"functions.{name}:{index}" if row.ids == "kimi" else call_id, name, arguments)
+        for index, (call_id, name, arguments) in enumerate(
+            [("a1b2c3d4e", "NAME", "ARGUMENTS"), ("f5g6h7i8j", "NAME2", "ARGUMENTS2")]
+        )
+    )
+    several = row.max_calls != 1
+    return {
+        "example_call": render_calls(row, [first]),
+        "example_calls": render_calls(row, [first, second]) if several and row.section[0] else "",
+        "several_calls": several,
+    }
 
 
 def _with_cut(guarded: Conversation) -> Conversation:

@@ -25,7 +25,7 @@ from jinja2.runtime import Context, LoopContext
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.visitor import NodeTransformer
 
-from prompts.budget import Budget, Limits, TemplateFailed
+from prompts.budget import Budget, Limits, TemplateFailed, TemplateTooCostly
 
 TEMPLATES = Path(__file__).parent / "templates"
 LIMITS = Limits()
@@ -75,7 +75,7 @@ class ChatTemplate:
                 chunks.append(chunk)
                 size += len(chunk)
                 if size > self._limits.max_size:
-                    raise TemplateFailed("its output is too large")
+                    raise TemplateTooCostly("its output is too large")
                 budget.step()
         except TemplateFailed:
             raise
@@ -140,7 +140,7 @@ class _Environment(ImmutableSandboxedEnvironment):
     def _concat(self, texts: Iterable[str]) -> str:
         chunks = list(texts)
         if sum(map(len, chunks)) > self._max_size:
-            raise TemplateFailed("it builds a text that is too large")
+            raise TemplateTooCostly("it builds a text that is too large")
         return "".join(chunks)
 
     @pass_context
@@ -197,7 +197,7 @@ class _Environment(ImmutableSandboxedEnvironment):
         def bounded(*args: Any, **kwargs: Any) -> str:
             shown = sum(len(str(value)) for value in (*args, *kwargs.values()))
             if len(text) + len(fields) * shown > self._max_size:
-                raise TemplateFailed("it builds a text that is too large")
+                raise TemplateTooCostly("it builds a text that is too large")
             return inner(*args, **kwargs)
 
         return bounded

@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from prompts.budget import Limits, TemplateTooCostly
+from prompts.detect import recognise
+from prompts.formats import GENERIC, ROWS, ToolFormat
+from prompts.guard import Guard
+from prompts.render import Renderer
+from prompts.sandbox import ChatTemplate
+from prompts.traits import TemplateTraits
+from tests.prompts.helpers import DIFFICULT, facts
+
+LISTING = ChatTemplate("LISTING")
+
+
+def renderer(source: str, limits: Limits | None = None) -> Renderer:
+    template = ChatTemplate(source, limits) if limits else ChatTemplate(source)
+    return Renderer("t", template, GENERIC, facts(source), TemplateTraits(), Guard(()), LISTING)
+
+
+def template_of(row: ToolFormat) -> str:
+    """A template that writes its calls as the row says."""
+    expressions = {
+        "name": "c.function.name",
+        "args": "c.function.arguments | tojson",
+        "id": "c.id",
+        "i": "loop.index0",
+        "i1": "loop.index",
+    }
+    pieces = re.split("«([a-z0-9]+)»", row.call)
+    call = "".join(
+        "{{ " + (expressions[piece] if place % 2 else literal(piece)) + " }}"
+        for place, piece in enumerate(pieces)
+    )
+    opening, closing = ("{{ " + literal(text) + " }}" for text in row.section)
+    return (
+        "{% for m in messages %}{{ m.content }}{% if m.tool_calls %}"
+        + opening
+        + "{% for c in m.tool_calls %}"
+        + call
+        + "{% endfor %}"
+        + closing
+        + "{% endif %}{% endfor %}"
+    )
+
+
+def literal(text: str) -> str:
+    """A text in Jinja, whose escapes are JSON's."""
+    return json.dumps(text, ensure_ascii=False)
+
+
+@pytest.mark.parametrize(
+    "row", [row for row in ROWS if row is not GENERIC], ids=lambda row: row.name
+)
+def test_a_template_that_writes_calls_as_a_row_says_is_of_that_row(row: ToolFormat) -> None:
+    known = recognise(renderer(template_of(row)))
+    assert known.row is row
+    assert known.shown
+
+
+@pytest.mark.parametrize(
+    ("habit", "name", "arguments", "content"),
+    [
+        ("text arguments", "hermes", "text", "null"),
+        ("picky", "mistral_v3", "object", "text"),
+        ("one call", "llama3_json", "object", "text"),
+    ],
+)
+def test_the_shape_in_which_a_call_shows_is_found_too(
+    habit: str, name: str, arguments: str, content: str
+) -> None:
+    known = recognise(renderer(DIFFICULT[habit]))
+    assert known.row
+    assert known.row.name == name
+    assert (known.traits.arguments, known.traits.empty_content) == (arguments, content)
+
+
+def test_an_unknown_way_to_write_calls_is_no_row() -> None:
+    source = (
+        "{% for m in messages %}{{ m.content }}{% for c in m.tool_calls or [] %}"
+        "CALL {{ c.function.name }} WITH {{ c.function.arguments }}{% endfor %}{% endfor %}"
+    )
+    # Also where the source has the marker of a row.
+    for text in (source, source + "{# <tool_call> #}"):
+        known = recognise(renderer(text))
+        assert known.row is None
+        assert known.shown
+
+
+@pytest.mark.parametrize(
+    ("comment", "name"),
+    [
+        ("<tool_call>", "hermes"),
+        ("<|tool_call|> available_tools", "granite3"),
+        ("<tool_call> <function=", None),
+        ("nothing", None),
+    ],
+)
+def test_texts_in_the_source_decide_where_calls_are_dropped(comment: str, name: str | None) -> None:
+    known = recognise(renderer(DIFFICULT["silent"] + "{# " + comment + " #}"))
+    assert (known.row.name if known.row else None) == name
+    assert not known.shown
+
+
+def test_a_template_that_takes_too_long_is_given_up_at_once() -> None:
+    source = "{% for a in range(9999) %}{% for b in range(9999) %}{% endfor %}{% endfor %}"
+    with pytest.raises(TemplateTooCostly):
+        recognise(renderer(source, Limits(max_steps=1000)))
