@@ -184,10 +184,10 @@ class Engine:
     def _step(self) -> None:
         self._admit()
         slices = self._scheduler.plan()
+        self._free(self._scheduler.make_room(slices))
+        slices = [part for part in slices if part.sequence.slot is not None]
         if not slices:
             return
-        self._free(self._scheduler.make_room(sum(part.count for part in slices)))
-        slices = [part for part in slices if part.sequence.slot is not None]
         started = time.perf_counter()
         try:
             rows = self._decode(slices)
@@ -238,7 +238,7 @@ class Engine:
         sequence = part.sequence
         timings = sequence.timings
         timings.forward_passes += 1
-        prefilled = min(part.count, max(0, len(sequence.job.prompt) - sequence.decoded))
+        prefilled = min(part.count, max(0, sequence.prefill - sequence.decoded))
         timings.prefilled_tokens += prefilled
         if prefilled:
             timings.prefill_s += elapsed

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from server.engine.prefix_cache import PrefixCache
+from server.engine.prefix_cache import Match, PrefixCache
 from server.engine.sequence import Sequence
 from server.errors import Busy
 
@@ -85,7 +85,7 @@ class Scheduler:
         while self.waiting and len(self.running) < self._max_sequences:
             sequence = self.waiting[0]
             match = self.cache.match(sequence.tokens[:-1]) if self._reuse_prefixes else None
-            if self.running and not self._fits(sequence, match.length if match else 0):
+            if self.running and not self._fits(sequence, match):
                 return
             if not self._free_slots:
                 evicted = self.cache.evict()
@@ -122,12 +122,15 @@ class Scheduler:
                 room -= count
         return slices
 
-    def make_room(self, cells: int) -> Iterator[int]:
-        """Free cells until `cells` are free. Yields slot ids that the caller must free.
+    def make_room(self, slices: list[Slice]) -> Iterator[int]:
+        """Free cells until the batch fits. Yields slot ids that the caller must free.
 
-        Stops early when one sequence alone is left: it always fits.
+        Slices of sequences that were paused on the way need none and must not be run. Stops early
+        when one sequence alone is left: it always fits.
         """
-        while self.cache.free_cells < cells:
+        while self.cache.free_cells < sum(
+            part.count for part in slices if part.sequence.slot is not None
+        ):
             evicted = self.cache.evict()
             if evicted is None and len(self.running) > 1:
                 evicted = self._pause_youngest()
@@ -136,10 +139,11 @@ class Scheduler:
             self._free_slots.append(evicted)
             yield evicted
 
-    def _fits(self, sequence: Sequence, shared: int) -> bool:
+    def _fits(self, sequence: Sequence, match: Match | None) -> bool:
         """Whether a sequence could be prefilled beside those that run, without pausing one."""
         slots = {running.slot for running in self.running if running.slot is not None}
-        taken = self.cache.cells_of(slots)
+        taken = self.cache.cells_of(slots) + sum(running.pending for running in self.running)
+        shared = self.cache.held(match, slots) if match else 0
         return taken + len(sequence.tokens) - shared <= self.cache.capacity
 
     def _pause_youngest(self) -> int:
@@ -147,7 +151,7 @@ class Scheduler:
         slot = sequence.slot
         assert slot is not None
         self._release(slot)
-        sequence.slot, sequence.decoded = None, 0
+        sequence.pause()
         self.waiting.appendleft(sequence)
         return slot
 

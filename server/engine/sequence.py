@@ -70,7 +70,8 @@ class Sequence:
     """A job on its way through the engine.
 
     `tokens` are the prompt and all output so far, `decoded` how many of them are in the KV cache;
-    the rest is pending. A sequence without `slot` (its id in the KV cache) is waiting.
+    the rest is pending. The first `prefill` ones were there when it got its `slot` (its id in the
+    KV cache): the prompt, and after a pause the output so far. Without a slot it is waiting.
     """
 
     def __init__(self, job: Job, tell: Callable[[Update], None]) -> None:
@@ -78,6 +79,7 @@ class Sequence:
         self.tell = tell
         self.tokens = list(job.prompt)
         self.decoded = 0
+        self.prefill = len(job.prompt)
         self.told = len(job.prompt)
         self.slot: int | None = None
         self.started = False
@@ -96,7 +98,11 @@ class Sequence:
     @property
     def decoding(self) -> bool:
         """Past its prefill: what is pending came from the model or the constraint."""
-        return self.decoded >= len(self.job.prompt)
+        return self.decoded >= self.prefill
+
+    def pause(self) -> None:
+        """Give up the slot. All tokens so far are decoded again when there is another."""
+        self.slot, self.decoded, self.prefill = None, 0, len(self.tokens)
 
     def force(self) -> EndReason | None:
         """Append the tokens that leave no choice; say if the output ends with them."""
@@ -121,7 +127,8 @@ class Sequence:
             del self.tokens[-back:]
             # The last token that is left is decoded again: its logits are needed.
             self.decoded = min(self.decoded, len(self.tokens) - 1)
-        elif self.job.constraint.finished():
+            self.prefill = min(self.prefill, len(self.tokens) - 1)
+        if self.job.constraint.finished():
             return "stop"
         return "length" if self.output_tokens >= self.job.max_tokens else None
 
