@@ -190,21 +190,20 @@ def _calls_as_text(
             or (traits.text_beside_calls == "text" and caller.content)
             or (traits.user_after_result == "text" and user_follows)
         )
-        if caller.role == "tool":  # a result without its call
-            written += _results([caller], traits)
+        if caller.role == "tool":  # without its call; templates look for one, or for its id
+            written += _as_user([caller])
         elif caller.calls and as_text:
             text = "\n".join(filter(None, [caller.content, render_calls(row, caller.calls)]))
-            written += [replace(caller, content=text, calls=()), *_results(results, traits)]
+            written.append(replace(caller, content=text, calls=()))
+            written += results if traits.results == "native" else _as_user(results)
         else:
             written += [caller, *results]
     return written
 
 
-def _results(results: list[Message], traits: TemplateTraits) -> list[Message]:
-    if traits.results == "native" or not results:
-        return results
-    texts = (f"<tool_response>\n{result.content}\n</tool_response>" for result in results)
-    return [Message("user", "\n".join(texts))]
+def _as_user(results: Sequence[Message]) -> list[Message]:
+    texts = [f"<tool_response>\n{result.content}\n</tool_response>" for result in results]
+    return [Message("user", "\n".join(texts))] if texts else []
 
 
 def _text_before_calls(messages: Sequence[Message]) -> list[Message]:

@@ -130,6 +130,11 @@ def test_results_of_one_turn_share_a_user_message() -> None:
     )
 
 
+def test_a_result_without_its_call_is_text_of_a_user() -> None:
+    orphan = Message("tool", "21", call_id="lost", name="f")
+    assert said(shaped(orphan)) == [("user", "<tool_response>\n21\n</tool_response>")]
+
+
 def test_one_call_each_keeps_every_result_with_its_call() -> None:
     messages = shaped(
         Message("assistant", "Two.", calls=(CALL, OTHER)),

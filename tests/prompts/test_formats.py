@@ -5,7 +5,7 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from prompts.conversation import PastCall
@@ -21,6 +21,7 @@ ARGUMENTS = st.dictionaries(st.text(), VALUES, max_size=4)
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+@settings(max_examples=30)
 @given(name=NAMES, arguments=ARGUMENTS, index=st.integers(0, 9))
 def test_a_rendered_call_parses_back(
     row: ToolFormat, name: str, arguments: dict[str, Any], index: int
