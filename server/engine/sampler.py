@@ -1,7 +1,7 @@
 """Choosing the next token from logits. Pure numpy, one object per sequence.
 
-Order of the steps, as llama.cpp's default chain has it: logit bias, penalties, constraint mask,
-temperature, then the cuts of top_k, top_p and min_p on the tempered probabilities.
+Order of the steps: logit bias, penalties, constraint mask, temperature, then the cuts on the
+tempered probabilities (llama.cpp's own chain tempers last): top_k, of its share top_p, and min_p.
 """
 
 from __future__ import annotations
@@ -125,18 +125,18 @@ class Sampler:
         return min(int(cumulated.searchsorted(point, side="right")), last)
 
     def _cut(self, weights: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Ids of the tokens that the cuts keep, most probable first."""
+        """Ids of the tokens that the cuts keep, most probable first. The best weight is 1."""
         sampling = self._sampling
-        total = weights.sum()
-        # Tokens below this weight are no part of the nucleus whatever their order: all of them
-        # together weigh less than 1 - top_p. It saves sorting the whole vocabulary.
-        floor = max(sampling.min_p, (1 - sampling.top_p) * total / len(weights))
-        kept = np.flatnonzero(weights >= floor)
-        if sampling.top_k and len(kept) > sampling.top_k:
-            kept = kept[np.argpartition(weights[kept], -sampling.top_k)[-sampling.top_k :]]
+        if 0 < sampling.top_k < len(weights):
+            kept = np.argpartition(weights, -sampling.top_k)[-sampling.top_k :]
+            total = weights[kept].sum()
+        else:
+            total = weights.sum()
+            # Tokens below this weight are no part of the nucleus whatever their order: all of them
+            # together weigh less than 1 - top_p. It saves sorting the whole vocabulary.
+            kept = np.flatnonzero(weights >= (1 - sampling.top_p) * total / len(weights))
+        kept = kept[weights[kept] >= sampling.min_p]
         kept = kept[np.argsort(-weights[kept], kind="stable")]
         if sampling.top_p < 1:
-            cumulated = weights[kept].cumsum()
-            base = cumulated[-1] if sampling.top_k else total
-            kept = kept[: int(cumulated.searchsorted(sampling.top_p * base)) + 1]
+            kept = kept[: int(weights[kept].cumsum().searchsorted(sampling.top_p * total)) + 1]
         return kept.astype(np.int64)
