@@ -100,7 +100,9 @@ def _turn(
         return rules.add(name, f"{opening} {call} {closing}")
     sep = rules.text(way.sep, literal=way.literal)
     rules.add(f"{name}_more", f"{sep} {call}")
-    once = rules.add(name, f"{opening} {call} {name}_more{{0,{MAX_CALLS - 1}}} {closing}")
+    # White space is no promise of another call: models write it out of habit and then end.
+    trail = "" if closing or way.sep.strip() or not sep else f"({sep})?"
+    once = rules.add(name, f"{opening} {call} {name}_more{{0,{MAX_CALLS - 1}}} {closing} {trail}")
     if way.native or not way.close:
         return once
     # Models that write a fence write one per call.

@@ -6,6 +6,9 @@ to the grammar. An answer may begin in either, and goes from free to guided once
 A keyword that the grammar does not enforce is checked on the finished value. If it fails, sampled
 tokens are taken back, from the end and each time further, and what was chosen there is banned: a
 search that is bounded, and deterministic where sampling is.
+
+A call that says the same as an earlier one of the turn is taken back too and ends the turn: small
+models repeat themselves to the token limit.
 """
 
 from __future__ import annotations
@@ -178,6 +181,7 @@ class _Guided:
         self._bans: dict[int, set[int]] = {}  # by position in the log
         self._tries = 0
         self._back = 0
+        self._ended = False
         self._restart([])
 
     def _restart(self, log: Sequence[tuple[int, bool]]) -> None:
@@ -234,7 +238,7 @@ class _Guided:
         self._note(token, choice=True)
 
     def finished(self) -> bool:
-        return self._back == 0 and self._matcher.is_stopped()
+        return self._ended or (self._back == 0 and self._matcher.is_stopped())
 
     def held(self) -> int:
         return self._values.held(len(self._log))
@@ -250,9 +254,11 @@ class _Guided:
             return
         self._log.append((token, choice))
         self._values.feed(self._rules.vocabulary.pieces[token], len(self._log))
-        complaint = self._values.complaint
-        if complaint is not None:
-            self._search(complaint)
+        if self._values.repeated:
+            self._ended = True
+            self._back = len(self._log) - self._values.began
+        elif self._values.complaint is not None:
+            self._search(self._values.complaint)
 
     def _search(self, complaint: str) -> None:
         """Go back to an earlier choice and ban what was chosen there."""
@@ -290,8 +296,10 @@ class _Values:
         self._text = b""
         self._name: str | None = None
         self._arguments = ""
+        self._made: list[tuple[str, str]] = []  # finished calls of the turn
         self.began = 0
         self.complaint: str | None = None
+        self.repeated = False
 
     @property
     def digits(self) -> int:
@@ -301,9 +309,16 @@ class _Values:
     def held(self, length: int) -> int:
         """How many of the last tokens may still be taken back."""
         name = self._name if self._name is not None else "" if self._answer else None
-        if name is None or not self._rules.checks[name].needed:
+        if name is None or not (self._rules.checks[name].needed or self._may_repeat()):
             return 0
         return length - self.began
+
+    def _may_repeat(self) -> bool:
+        """Whether the call at hand has so far said the same as an earlier one."""
+        return any(
+            name == self._name and arguments.startswith(self._arguments)
+            for name, arguments in self._made
+        )
 
     def feed(self, data: bytes, length: int) -> None:
         """Read the bytes of a token, with which the log has `length` entries."""
@@ -314,7 +329,10 @@ class _Values:
             elif isinstance(event, CallArguments):
                 self._arguments += event.text
             elif isinstance(event, CallEnds) and self._name is not None:
-                self.complaint = self._check(self._name, self._arguments)
+                call = (self._name, self._arguments)
+                self.repeated = call in self._made
+                self.complaint = self._check(*call)
+                self._made.append(call)
                 self._name = None
         if self._answer and self._name is None:
             self._text += data
