@@ -223,6 +223,8 @@ def _joined(texts: Iterable[str]) -> str:
 def _as_dict(message: Message, row: ToolFormat, traits: TemplateTraits) -> JsonObject:
     """Keys that have nothing to say are left out: templates ask whether they are defined."""
     entry: dict[str, Any] = {"role": message.role, "content": message.content}
+    if traits.content == "parts":
+        entry["content"] = [{"type": "text", "text": message.content}]
     if message.reasoning:
         entry["reasoning_content"] = message.reasoning
         if "thinking_key" in row.quirks:

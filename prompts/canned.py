@@ -77,6 +77,7 @@ CANNED: Mapping[str, Conversation] = {
     "loop": _talk(_USER, _CALLS, _RESULT, _ANSWER, _AGAIN),
     "two calls": _talk(_USER, _CALLS_TWICE, _RESULT, _OTHER_RESULT, _ANSWER, _AGAIN),
     "text and call": _talk(_USER, _SAYS_AND_CALLS, _RESULT, _ANSWER, _AGAIN),
+    "text and later call": _talk(_USER, _CALLS, _RESULT, _SAYS_AND_CALLS, _RESULT, _ANSWER, _AGAIN),
     "user after result": _talk(_USER, _CALLS, _RESULT, _AGAIN),
     "everything": _talk(
         _SYSTEM, _USER, _SAYS_AND_CALLS, _RESULT, _CALLS_TWICE, _RESULT, _OTHER_RESULT, _AGAIN

@@ -11,11 +11,13 @@ from prompts.budget import TemplateFailed, TemplateTooCostly
 from prompts.canned import CALL, CANNED, CITY
 from prompts.formats import GENERIC, ROWS, ToolFormat, render_calls
 from prompts.render import Renderer
-from prompts.traits import Arguments, EmptyContent, TemplateTraits
+from prompts.traits import Arguments, Content, EmptyContent, TemplateTraits
 
 CALL_SHAPES = tuple(
-    TemplateTraits(arguments=arguments, empty_content=content)
-    for arguments, content in product(get_args(Arguments), get_args(EmptyContent))
+    TemplateTraits(content=content, arguments=arguments, empty_content=empty)
+    for content, arguments, empty in product(
+        get_args(Content), get_args(Arguments), get_args(EmptyContent)
+    )
 )
 
 

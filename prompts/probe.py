@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import product
 from typing import get_args
 
 from prompts.budget import TemplateFailed, TemplateTooCostly
 from prompts.canned import CANNED, WORD_OF_FIRST_USER, WORD_OF_SYSTEM, words
 from prompts.render import Renderer
-from prompts.traits import PLAIN, NoTools, Results, TemplateTraits
+from prompts.traits import Content, NoTools, Results, TemplateTraits, plain
 
 log = logging.getLogger(__name__)
 
@@ -22,7 +23,7 @@ def probe(renderer: Renderer, start: TemplateTraits) -> TemplateTraits | None:
     Raises TemplateTooCostly.
     """
     found = _found(renderer, start)
-    for traits in (found, replace(PLAIN, no_tools=found.no_tools)):
+    for traits in (found, plain(found)):
         lost = [name for name in CANNED if not shows(renderer, traits, name)]
         if not lost:
             return traits
@@ -56,7 +57,11 @@ def _found(renderer: Renderer, start: TemplateTraits) -> TemplateTraits:
                 break
         return traits
 
-    found = first([replace(start, no_tools=value) for value in get_args(NoTools)], "question")
+    basics = [
+        replace(start, content=content, no_tools=no_tools)
+        for content, no_tools in product(get_args(Content), get_args(NoTools))
+    ]
+    found = first(basics, "question")
     found = first([found, replace(found, alternate=True)], "in a row")
     found = first([found, replace(found, drop_empty=True)], "says nothing")
     systems = _systems(renderer, found)
@@ -66,7 +71,7 @@ def _found(renderer: Renderer, start: TemplateTraits) -> TemplateTraits:
     if found.calls == "native":
         found = first([found, replace(found, calls="text")], "call", "loop")
     found = first(_parallel(renderer, found), "two calls")
-    found = first(_beside(found), "text and call")
+    found = first(_beside(found), "text and call", "text and later call")
     found = first(_after(found), "user after result")
     found = first([found, replace(found, tools="ours")], "tools", "call", "loop", tools=True)
     found = first([found, replace(found, tool_schemas="typed")], "odd tools", tools=True)

@@ -12,7 +12,7 @@ from prompts.facts import ModelFacts
 from prompts.formats import ToolFormat, render_calls
 from prompts.guard import CUT, Guard
 from prompts.sandbox import ChatTemplate
-from prompts.traits import PLAIN, TemplateTraits
+from prompts.traits import TemplateTraits, plain
 from server.errors import InvalidRequest
 
 log = logging.getLogger(__name__)
@@ -89,8 +89,7 @@ class Renderer:
     def _in_any_shape(self, guarded: Conversation, *, generation: bool) -> str:
         """The shape that was found for the template; should it fail after all, plainer ones."""
         ours = replace(self.traits, tools="ours")
-        plain = replace(PLAIN, no_tools=self.traits.no_tools)
-        shapes = list(dict.fromkeys((self.traits, ours, plain)))
+        shapes = list(dict.fromkeys((self.traits, ours, plain(self.traits))))
         reasons: list[str] = []
         while shapes:
             traits = shapes.pop(0)

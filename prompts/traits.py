@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
+Content = Literal["text", "parts"]
 Arguments = Literal["object", "text"]
 EmptyContent = Literal["text", "null", "absent"]
 NoTools = Literal["null", "absent", "empty"]
@@ -19,6 +20,8 @@ class TemplateTraits:
     arguments as an object.
     """
 
+    # "parts": every content is a list of one text part, as templates for pictures want it.
+    content: Content = "text"
     # Arguments of a call in the history, and the content of an assistant that only calls.
     arguments: Arguments = "object"
     empty_content: EmptyContent = "text"
@@ -58,3 +61,8 @@ PLAIN = TemplateTraits(
     user_first=True,
     drop_empty=True,
 )
+
+
+def plain(found: TemplateTraits) -> TemplateTraits:
+    """PLAIN in the variables that the template takes."""
+    return replace(PLAIN, content=found.content, no_tools=found.no_tools)

@@ -88,6 +88,11 @@ def test_empty_content_beside_calls_is_what_the_template_wants() -> None:
     assert shaped(Message("assistant"), empty_content="null")[0]["content"] == ""
 
 
+def test_content_in_parts() -> None:
+    (entry,) = shaped(Message("user", "hi"), content="parts")
+    assert entry["content"] == [{"type": "text", "text": "hi"}]
+
+
 def test_tools_that_the_template_does_not_list_are_listed_in_the_system_text() -> None:
     conversation = Conversation((Message("system", "be brief"), Message("user", "x")), (WEATHER,))
     result = shape(conversation, HERMES, TemplateTraits(tools="ours"), "LISTING")

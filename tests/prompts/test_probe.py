@@ -64,6 +64,12 @@ def test_each_bad_habit_is_found(habit: str, expected: dict[str, Any]) -> None:
             "{% endif %}{% endfor %}",
             {"system": "last_user"},
         ),
+        # Every content is a list of parts.
+        (
+            "{% for m in messages %}[{{ m.role }}]{% for part in m.content %}{{ part.text }}"
+            "{% endfor %}{% endfor %}",
+            {"content": "parts"},
+        ),
         # An answer must say something.
         (
             "{% for m in messages %}[{{ m.role }}]{{ m.content }}{% if not m.content %}"

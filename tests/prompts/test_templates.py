@@ -111,7 +111,7 @@ def test_generic_shows_a_history_with_results() -> None:
 
 
 # What the official template refuses, drops, or takes for a user's.
-NOT_LLAMA3 = ("text and call", "everything", "assistant first", "call first")
+NOT_LLAMA3 = ("text and call", "text and later call", "everything", "assistant first", "call first")
 
 
 @pytest.mark.skipif(not OFFICIAL.is_dir(), reason=f"no official templates in {OFFICIAL}")
