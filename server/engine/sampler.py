@@ -118,11 +118,9 @@ class Sampler:
         return int(kept[self._pick(weights[kept].cumsum())])
 
     def _pick(self, cumulated: NDArray[np.float64]) -> int:
-        total = cumulated[-1]
-        point = self._random.random() * total
-        # Never past the last token with a weight, should rounding bring the point to the total.
-        last = int(cumulated.searchsorted(total))
-        return min(int(cumulated.searchsorted(point, side="right")), last)
+        # Below the total, also rounded: a token without weight cannot be met.
+        point = self._random.random() * cumulated[-1]
+        return int(cumulated.searchsorted(point, side="right"))
 
     def _cut(self, weights: NDArray[np.float64]) -> NDArray[np.int64]:
         """Ids of the tokens that the cuts keep, most probable first. The best weight is 1."""

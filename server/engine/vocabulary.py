@@ -59,7 +59,7 @@ class Vocabulary:
         for token in self.encode(text):
             if token in self.special and len(self.pieces[token]) > 1:
                 tokens += self.encode(self.pieces[token][:1])
-                tokens += self.encode(self.pieces[token][1:])
+                tokens += self.encode_text(self.pieces[token][1:])
             else:
                 tokens.append(token)
         return tokens
