@@ -14,6 +14,7 @@ from prompts.sandbox import ChatTemplate
 from prompts.traits import TemplateTraits
 from tests.prompts.helpers import DIFFICULT, facts
 
+BARE = '<x>{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}</x>'
 LISTING = ChatTemplate("LISTING")
 
 
@@ -84,8 +85,9 @@ def test_an_unknown_way_to_write_calls_is_no_row() -> None:
         "{% for m in messages %}{{ m.content }}{% for c in m.tool_calls or [] %}"
         "CALL {{ c.function.name }} WITH {{ c.function.arguments }}{% endfor %}{% endfor %}"
     )
-    # Also where the source has the marker of a row.
-    for text in (source, source + "{# <tool_call> #}"):
+    bare = source.replace("CALL {{ c.function.name }} WITH {{ c.function.arguments }}", BARE)
+    # Also where the source has the marker of a row, or an object as the generic row has it.
+    for text in (source, source + "{# <tool_call> #}", bare):
         known = recognise(renderer(text))
         assert known.row is None
         assert known.shown
