@@ -44,11 +44,18 @@ def assemble(settings: Settings, model: LocalModel) -> Parts:
         engine=engine,
         compiler=compiler,
         vocabulary=vocabulary,
-        renderers=Renderers(facts, settings.prompt_template),
+        renderers=Renderers(facts, _template(settings, model)),
         context_length=runner.context_length,
     )
     names = dict.fromkeys((model.name, *model.aliases, *settings.alias))
     return Parts(settings, engine, compiler, chat, tuple(names))
+
+
+def _template(settings: Settings, model: LocalModel) -> str:
+    """The template to use: what the settings say, else what the catalog has found to be best."""
+    if settings.prompt_template == "auto" and model.entry and model.entry.prompt_template:
+        return model.entry.prompt_template
+    return settings.prompt_template
 
 
 def model_facts(name: str, chat_template: str | None, vocabulary: Vocabulary) -> ModelFacts:
@@ -59,5 +66,5 @@ def model_facts(name: str, chat_template: str | None, vocabulary: Vocabulary) ->
         bos="" if vocabulary.bos is None else vocabulary.text(vocabulary.bos),
         eos=vocabulary.text(vocabulary.eos),
         special_tokens=tuple(vocabulary.special_ids),
-        adds_bos=vocabulary.bos is not None,
+        adds_bos=vocabulary.adds_bos,
     )

@@ -54,6 +54,7 @@ def byte_vocabulary(*, bos: bool = False) -> Vocabulary:
         end=frozenset({IM_END, EOS}),
         eos=EOS,
         bos=BOS if bos else None,
+        adds_bos=bos,
         encode=encode,
     )
 

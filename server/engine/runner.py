@@ -213,7 +213,8 @@ def read_vocabulary(vocab: Any) -> Vocabulary:
         special=frozenset(special | control),
         end=frozenset(end),
         eos=lc.llama_vocab_eos(vocab),
-        bos=bos if lc.llama_vocab_get_add_bos(vocab) and bos >= 0 else None,
+        bos=bos if bos >= 0 else None,
+        adds_bos=bool(lc.llama_vocab_get_add_bos(vocab)),
         encode=lambda text: _encode(vocab, text),
     )
 

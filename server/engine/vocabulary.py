@@ -14,7 +14,8 @@ class Vocabulary:
 
     `control` tokens never stand for text. `special` ones are the control tokens and user-defined
     ones shaped like a marker, `<…>`: templates write them, text never does. `end` tokens end a
-    turn. `encode` turns plain UTF-8 into ids and adds nothing of its own (no BOS).
+    turn. `encode` turns plain UTF-8 into ids and adds nothing of its own (no BOS);
+    where `adds_bos`, a prompt begins with `bos`.
     """
 
     pieces: tuple[bytes, ...]
@@ -24,6 +25,7 @@ class Vocabulary:
     eos: int
     bos: int | None
     encode: Callable[[bytes], list[int]]
+    adds_bos: bool = False
 
     def __len__(self) -> int:
         return len(self.pieces)
@@ -77,6 +79,6 @@ class Vocabulary:
             else:
                 text_bytes = part.replace(guard, "").encode("utf-8", "replace")
                 tokens += self.encode_text(text_bytes)
-        if self.bos is not None and tokens[:1] != [self.bos]:
+        if self.adds_bos and self.bos is not None and tokens[:1] != [self.bos]:
             tokens.insert(0, self.bos)
         return tokens
