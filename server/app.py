@@ -53,7 +53,7 @@ def create_app(parts: Parts) -> FastAPI:
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         parts.engine.start()
         yield
-        parts.engine.stop(parts.settings.shutdown_grace_s)
+        await asyncio.to_thread(parts.engine.stop, parts.settings.shutdown_grace_s)
         parts.compiler.close()
 
     app = FastAPI(title="Callwright", lifespan=lifespan, docs_url="/docs", redoc_url=None)
@@ -99,7 +99,7 @@ def _add_routes(app: FastAPI, parts: Parts, created: int) -> None:
                 return EventStream(_stream(answer, wanted, parts.settings.ping_s))
             return await unless_gone(request, _plain(answer, wanted))
         except ClientGone:
-            return Response(status_code=499)  # nobody reads it; the log tells
+            return Response(status_code=499)  # nobody reads it
 
 
 async def _plain(answer: Answer, wanted: ChatRequest) -> Response:
@@ -107,7 +107,6 @@ async def _plain(answer: Answer, wanted: ChatRequest) -> Response:
     async with aclosing(answer.events()) as source:
         async for event in source:
             events.append(event)
-    _log(answer, wanted, events)
     reply = fold(events, id=new_completion_id(), created=int(time.time()), model=wanted.model)
     return _json(reply)
 
@@ -118,43 +117,22 @@ async def _stream(
     writer = ChunkWriter(
         new_completion_id(), int(time.time()), wanted.model, wanted.stream_options.include_usage
     )
-    events: list[Event] = []
     async with aclosing(answer.events()) as source:
         try:
             yield writer.opening()
             async with aclosing(with_pauses(source, ping_s)) as paced:
                 async for event in paced:
-                    if event is None:
-                        yield PING
-                        continue
-                    events = [event]
-                    data = writer.write(event)
+                    data = PING if event is None else writer.write(event)
                     if data:
                         yield data
         except CallwrightError as exc:
             yield writer.error(exc)
             return
-    _log(answer, wanted, events)
+        except Exception as exc:
+            log.error("a stream failed", exc_info=exc)
+            yield writer.error(_internal())
+            return
     yield writer.done()
-
-
-def _log(answer: Answer, wanted: ChatRequest, events: list[Event]) -> None:
-    timings = answer.timings
-    log.info(
-        "chat model=%s stream=%s end=%s prompt=%d cached=%d output=%d forced=%d passes=%d"
-        " queue=%.3fs prefill=%.3fs total=%.3fs",
-        wanted.model,
-        wanted.stream,
-        getattr(events[-1], "reason", "?"),
-        len(answer.generation.sequence.job.prompt),
-        timings.cached_tokens,
-        timings.output_tokens,
-        timings.forced_tokens,
-        timings.forward_passes,
-        timings.queue_s,
-        timings.prefill_s,
-        timings.total_s,
-    )
 
 
 def _check_key(request: Request, settings: Settings) -> None:
@@ -163,8 +141,9 @@ def _check_key(request: Request, settings: Settings) -> None:
     scheme, _, given = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() != "bearer":
         given = request.headers.get("x-api-key", "")
+    raw = given.strip().encode("latin-1")  # the bytes of the header, as starlette decoded them
     # Every key is compared, each in constant time: how long it takes says nothing.
-    matches = [hmac.compare_digest(given.encode(), key.encode()) for key in settings.api_key]
+    matches = [hmac.compare_digest(raw, key.encode()) for key in settings.api_key]
     if not any(matches):
         raise Unauthorized("a valid API key is needed, as `Authorization: Bearer …`")
 
@@ -193,6 +172,8 @@ def _add_errors(app: FastAPI) -> None:
 
     @app.exception_handler(CallwrightError)
     async def known(_: Request, exc: CallwrightError) -> Response:
+        # Not the message: it may quote what the client wrote.
+        log.info("refused status=%d code=%s param=%s", exc.status, exc.code, exc.param)
         headers = {"retry-after": str(exc.retry_after_s)} if isinstance(exc, Busy) else None
         return _json(error_reply(exc), exc.status, headers)
 
@@ -209,5 +190,8 @@ def _add_errors(app: FastAPI) -> None:
 
     @app.exception_handler(Exception)
     async def unknown(_: Request, exc: Exception) -> Response:
-        log.error("a request failed", exc_info=exc)
-        return _json(error_reply(CallwrightError("the server failed on this request")), 500)
+        return _json(error_reply(_internal()), 500)  # starlette raises it on, and uvicorn logs it
+
+
+def _internal() -> CallwrightError:
+    return CallwrightError("the server failed on this request")

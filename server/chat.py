@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 
@@ -13,7 +14,7 @@ from server.config import Settings
 from server.constraint import Callee, ConstraintCompiler, Plan
 from server.engine.engine import Engine, Generation
 from server.engine.sampler import Sampling
-from server.engine.sequence import Job, Timings
+from server.engine.sequence import Job
 from server.engine.vocabulary import Vocabulary
 from server.errors import ContextOverflow, InvalidRequest, TimedOut
 from server.events import Event, Finish, Usage
@@ -74,7 +75,9 @@ class ChatService:
         parser = constraint.parser(new_id=new_call_id, stops=request.stop)
         generation = await self._engine.submit(job)
         timeout_s = self._settings.request_timeout_s or None
-        return Answer(generation, parser, self._vocabulary, timeout_s)
+        return Answer(
+            generation, parser, self._vocabulary, timeout_s, logs_text=self._settings.log_prompts
+        )
 
     def _prompt(self, request: ChatRequest, renderer: Renderer) -> list[int]:
         conversation = to_conversation(request)
@@ -141,29 +144,32 @@ class Answer:
     parser: OutputParser
     vocabulary: Vocabulary
     timeout_s: float | None
-
-    @property
-    def timings(self) -> Timings:
-        return self.generation.sequence.timings
+    logs_text: bool
 
     async def events(self) -> AsyncGenerator[Event, None]:
         """The events of the answer; the last one is Finish. Raises what generation failed with."""
-        count = 0
+        tokens: list[int] = []
+        end = "left"  # by the client, unless something else comes first
         try:
             async for update in self.generation.updates(self.timeout_s):
-                count += len(update.tokens)
+                tokens += update.tokens
                 for event in self.parser.feed(self.vocabulary.decode(list(update.tokens))):
                     yield event
                 if update.end is not None or self.parser.stopped:
                     for event in self.parser.end():
                         yield event
-                    end = self.parser.finish_reason(update.end or "stop")
-                    yield Finish(end, self._usage(count))
+                    end = reason = self.parser.finish_reason(update.end or "stop")
+                    yield Finish(reason, self._usage(len(tokens)))
                     return
         except TimeoutError:
+            end = "timeout"
             raise TimedOut(f"the request took longer than {self.timeout_s:g} s") from None
+        except Exception:
+            end = "error"
+            raise
         finally:
             self.generation.cancel()
+            self._log(end, tokens)
 
     def _usage(self, completion_tokens: int) -> Usage:
         sequence = self.generation.sequence
@@ -172,3 +178,22 @@ class Answer:
             completion_tokens=completion_tokens,
             cached_tokens=sequence.timings.cached_tokens,
         )
+
+    def _log(self, end: str, tokens: list[int]) -> None:
+        sequence = self.generation.sequence
+        timings = sequence.timings
+        log.info(
+            "chat end=%s prompt=%d cached=%d output=%d forced=%d passes=%d"
+            " queue=%.3fs prefill=%.3fs total=%.3fs",
+            end,
+            len(sequence.job.prompt),
+            timings.cached_tokens,
+            len(tokens),
+            timings.forced_tokens,
+            timings.forward_passes,
+            timings.queue_s,
+            timings.prefill_s,
+            time.perf_counter() - timings.submitted,
+        )
+        if self.logs_text:
+            log.info("answer: %s", self.vocabulary.decode(tokens).decode("utf-8", "replace"))

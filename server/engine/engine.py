@@ -20,7 +20,7 @@ from server.engine.prefix_cache import PrefixCache
 from server.engine.runner import BatchItem, DecodeFailed, OutOfCells, Runner
 from server.engine.scheduler import Admission, Scheduler, Slice
 from server.engine.sequence import EndReason, Job, Sequence, Update
-from server.errors import CallwrightError, ShuttingDown
+from server.errors import CallwrightError, InvalidRequest, ShuttingDown
 
 log = logging.getLogger(__name__)
 
@@ -103,21 +103,30 @@ class Engine:
         self._inbox: queue.SimpleQueue[tuple[Sequence, Future[None]] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
         self._accepting = True
+        self._submitting = threading.Lock()  # no job comes in after the last look into the inbox
         self._stopping = threading.Event()
+        self._stop_lock = threading.Lock()
 
     def start(self) -> None:
         self._thread.start()
 
     def stop(self, grace_s: float) -> None:
-        """Refuse new jobs, let running ones finish for `grace_s` seconds, then fail them."""
-        self._accepting = False
-        deadline = time.monotonic() + grace_s
-        while self._scheduler.has_work and time.monotonic() < deadline:
-            time.sleep(0.05)
-        self._stopping.set()
-        self._inbox.put(None)
-        self._thread.join()
-        self._runner.close()
+        """Refuse new jobs, let running ones finish for `grace_s` seconds, then fail them.
+
+        May be called again; returns when the engine has stopped.
+        """
+        with self._submitting:
+            self._accepting = False
+        with self._stop_lock:
+            if self._stopping.is_set():
+                return
+            deadline = time.monotonic() + grace_s
+            while self._scheduler.has_work and time.monotonic() < deadline:
+                time.sleep(0.05)
+            self._stopping.set()
+            self._inbox.put(None)
+            self._thread.join()
+            self._runner.close()
 
     @property
     def load(self) -> Load:
@@ -128,12 +137,17 @@ class Engine:
         )
 
     async def submit(self, job: Job) -> Generation:
-        """Queue a job. Raises Busy if the queue is full, ShuttingDown at the end."""
-        if not self._accepting:
-            raise ShuttingDown("the server is shutting down")
+        """Queue a job. Raises InvalidRequest for an empty prompt, Busy if the queue is full,
+        ShuttingDown at the end.
+        """
+        if not job.prompt:
+            raise InvalidRequest("the prompt is empty: there is nothing to go on from")
         generation = Generation(job, wake=lambda: self._inbox.put(None))
         queued: Future[None] = Future()
-        self._inbox.put((generation.sequence, queued))
+        with self._submitting:
+            if not self._accepting:
+                raise ShuttingDown("the server is shutting down")
+            self._inbox.put((generation.sequence, queued))
         try:
             await asyncio.wrap_future(queued)
         except BaseException:
@@ -193,7 +207,7 @@ class Engine:
             rows = self._decode(slices)
         except (OutOfCells, DecodeFailed) as exc:
             log.error("forward pass failed: %r", exc)
-            self._fail_all(CallwrightError("the model could not be run on this request"))
+            self._fail_running(CallwrightError("the model could not be run on this request"))
             return
         elapsed = time.perf_counter() - started
         for part, row in zip(slices, rows, strict=True):
@@ -261,6 +275,7 @@ class Engine:
         decoded = sequence.decoded
         try:
             end = extend()
+            news = () if end else sequence.news(everything=False)
         except Exception as exc:
             self._fail(sequence, exc)
             return
@@ -269,7 +284,7 @@ class Engine:
             self._runner.cut(sequence.slot, sequence.decoded)
         if end is not None:
             self._end(sequence, end)
-        elif news := sequence.news(everything=False):
+        elif news:
             sequence.tell(Update(tokens=news))
 
     def _end(self, sequence: Sequence, end: EndReason) -> None:
@@ -295,14 +310,19 @@ class Engine:
         for slot in slots:
             self._runner.cut(slot, 0)
 
-    def _fail_all(self, exc: Exception) -> None:
-        """Forget the KV cache, whose state is unknown, and fail what was running or waiting."""
-        error = exc if isinstance(exc, CallwrightError) else CallwrightError("the engine failed")
-        waiting = list(self._scheduler.waiting)
-        self._scheduler.waiting.clear()
-        for sequence in [*self._scheduler.reset(), *waiting]:
+    def _fail_running(self, error: CallwrightError) -> None:
+        """Forget the KV cache, whose state is unknown, and fail what was running."""
+        for sequence in self._scheduler.reset():
             sequence.tell(sequence.finish(error=error))
         self._runner.clear()
+
+    def _fail_all(self, exc: Exception) -> None:
+        """Fail also what waits: the fault may be in it."""
+        error = exc if isinstance(exc, CallwrightError) else CallwrightError("the engine failed")
+        self._fail_running(error)
+        for sequence in self._scheduler.waiting:
+            sequence.tell(sequence.finish(error=error))
+        self._scheduler.waiting.clear()
 
     def _refuse_rest(self) -> None:
         while not self._inbox.empty():
