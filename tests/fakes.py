@@ -164,7 +164,7 @@ class ScriptedRunner:
         self.misuse: list[str] = []
         self.closed = False
         self._say = say
-        self._batch_tokens = batch_tokens
+        self.batch_tokens = batch_tokens
         self._gate = gate
         self._cells: dict[int, list[_Cell]] = {i: [] for i in range(sequences)}
         self._rows: dict[int, tuple[int, ...]] = {}
@@ -208,7 +208,7 @@ class ScriptedRunner:
             self._broken = isinstance(failure, DecodeFailed)
             raise failure
         self._require(not self._broken, "decode after a failed pass without clear")
-        self._require(0 < len(items) <= self._batch_tokens, f"a batch of {len(items)} tokens")
+        self._require(0 < len(items) <= self.batch_tokens, f"a batch of {len(items)} tokens")
         if self.used_cells + len(items) > self.context_length:
             raise OutOfCells
         self.passes.append(tuple(items))

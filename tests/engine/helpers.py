@@ -53,6 +53,16 @@ class Free:
         return 0
 
 
+class Letters(Free):
+    """Never lets the answer end."""
+
+    def allows(self, token: int) -> bool:
+        return token < 256
+
+    def mask(self) -> Allowed:
+        return np.arange(len(VOCABULARY)) < 256
+
+
 class OneOf(Free):
     """The answer is one of some texts. What they have in common is forced."""
 
@@ -218,7 +228,6 @@ def serving(
     runner: ScriptedRunner,
     *,
     max_sequences: int = 4,
-    batch_tokens: int = 64,
     queue_length: int = 64,
 ) -> Iterator[Engine]:
     """A started engine that uses all sequences of the runner. At the end it is idle, and its books
@@ -227,7 +236,7 @@ def serving(
     options = EngineOptions(
         max_sequences=max_sequences,
         cached_sequences=runner.sequences - max_sequences,
-        batch_tokens=batch_tokens,
+        batch_tokens=runner.batch_tokens,
         queue_length=queue_length,
     )
     engine = Engine(runner, options)

@@ -44,7 +44,7 @@ async def test_the_answer_is_what_the_model_says() -> None:
 async def test_a_long_prompt_is_prefilled_in_batches() -> None:
     runner = scripted({"end": "ok"})
     long = job("x" * 300 + "end")
-    with serving(runner, batch_tokens=64) as engine:
+    with serving(runner) as engine:
         assert (await run(engine, long)).text == "ok"
     sizes = [len(items) for items in runner.passes]
     assert sizes == [64] * (len(long.prompt) // 64) + [len(long.prompt) % 64, 1, 1]

@@ -62,8 +62,8 @@ async def test_cancelled_while_it_decodes() -> None:
 
 async def test_cancelled_in_its_prefill() -> None:
     gate = Gate()
-    runner = ScriptedRunner(talking, gate=gate)
-    with serving(runner, batch_tokens=16) as engine:
+    runner = ScriptedRunner(talking, gate=gate, batch_tokens=16)
+    with serving(runner) as engine:
         generation = await engine.submit(job("Q" * 100))
         await arrived(gate, 1)
         generation.cancel()
