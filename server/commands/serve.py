@@ -3,32 +3,30 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
+import contextlib
 import errno
-import logging
 import shutil
+import signal
 import socket
 import sys
-from pathlib import Path
-from typing import Any
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
-import uvicorn
 from rich.console import Console
 
-from models.catalog import LocalModel, load_catalog, resolve
-from models.fetch import fetch
-from models.gguf import estimate_memory, read_facts
-from models.memory import available_memory
-from models.progress import progress_on
 from server import config, logs
-from server.app import create_app
-from server.assemble import assemble
+from server.commands.local import load_parts
 from server.config import Settings
 from server.errors import SetupError
 
-log = logging.getLogger(__name__)
+if TYPE_CHECKING:
+    import uvicorn
+
+    from server.app import Parts
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
-GIB = 1 << 30
 
 EPILOG = """every flag may also be given as a variable, CALLWRIGHT_PORT=9000 for --port 9000
 
@@ -55,33 +53,74 @@ def run(args: argparse.Namespace) -> int:
     settings = config.load(args)
     logs.configure(settings.log_format, settings.log_level)
     check_exposure(settings)
-    with listen(settings.host, settings.port) as listener:
-        console = Console(stderr=True)
-        model = local_model(settings, console)
-        check_memory(model.path, settings.context_length)
-        with console.status(f"loading {model.name}"):
-            parts = assemble(settings, model)
+    with sigterm_unwinds(), listen(settings.host, settings.port) as listener:
+        parts = load_parts(settings, Console(stderr=True))
+        server = make_server(parts)
         host, port = listener.getsockname()[:2]
-        server = uvicorn.Server(
-            uvicorn.Config(
-                create_app(parts),
-                # Java clients send `Upgrade: h2c`; with httptools their body would be lost.
-                http="h11",
-                ws="none",
-                log_config=None,
-                access_log=False,
-                server_header=False,
-                timeout_keep_alive=settings.keep_alive_s,
-                timeout_graceful_shutdown=max(1, round(settings.shutdown_grace_s)),
-            )
-        )
-        print(banner(_url(host, port), model.name, bool(settings.api_key)), flush=True)
-        try:
+        print(banner(url_of(host, port), parts.model_names[0], bool(settings.api_key)), flush=True)
+        # uvicorn ends everything and then passes the signal on.
+        with contextlib.suppress(KeyboardInterrupt, Terminated):
             server.run(sockets=[listener])
-        except KeyboardInterrupt:
-            pass  # uvicorn has already ended everything and passes the signal on
         print("stopped", file=sys.stderr)
     return 0
+
+
+class Terminated(SystemExit):
+    """SIGTERM came: the process ends with the status that this signal usually has."""
+
+
+@contextlib.contextmanager
+def sigterm_unwinds() -> Iterator[None]:
+    """Let SIGTERM end a command as Ctrl-C does, with everything on the way cleaned up."""
+
+    def leave(number: int, _: object) -> None:
+        raise Terminated(128 + number)
+
+    before = signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def make_server(parts: Parts) -> uvicorn.Server:
+    """The HTTP server of an application. Told to end, it lets answers finish for
+    `shutdown_grace_s`; what is left then fails as any request does, so that streams end with an
+    error event and not in the middle of a line.
+    """
+    # Imported late: what the web takes to import would slow down every other command's help.
+    import uvicorn
+
+    from server.app import create_app
+
+    settings = parts.settings
+
+    class Server(uvicorn.Server):
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            ending = asyncio.ensure_future(self._end_engine())
+            await super().shutdown(sockets)
+            await ending
+
+        async def _end_engine(self) -> None:
+            deadline = time.monotonic() + settings.shutdown_grace_s
+            while self.server_state.tasks and not self.force_exit and time.monotonic() < deadline:
+                await asyncio.wait(self.server_state.tasks, timeout=0.05)
+            await asyncio.to_thread(parts.engine.stop, 0)
+
+    return Server(
+        uvicorn.Config(
+            create_app(parts),
+            # Java clients send `Upgrade: h2c`; with httptools their body would be lost.
+            http="h11",
+            ws="none",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_keep_alive=settings.keep_alive_s,
+            # Only should an answer not end although its generation failed.
+            timeout_graceful_shutdown=round(settings.shutdown_grace_s) + 10,
+        )
+    )
 
 
 def check_exposure(settings: Settings) -> None:
@@ -101,9 +140,12 @@ def listen(host: str, port: int) -> socket.socket:
             host, port, type=socket.SOCK_STREAM
         )[0]
         listener = socket.socket(family, kind, protocol)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-        listener.listen(128)
+        with contextlib.ExitStack() as undo:
+            undo.callback(listener.close)
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
+            listener.listen(128)
+            undo.pop_all()
     except OSError as exc:
         why = "is in use" if exc.errno == errno.EADDRINUSE else f"cannot be used ({exc.strerror})"
         raise SetupError(
@@ -112,31 +154,8 @@ def listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-def local_model(settings: Settings, console: Console) -> LocalModel:
-    """The model's file, fetched if need be, and looked at."""
-    model = resolve(settings.model, settings.models_dir, load_catalog())
-    if model.entry is not None:
-        fetch(
-            model.entry,
-            settings.models_dir,
-            offline=settings.offline,
-            progress=progress_on(console),
-        )
-    read_facts(model.path)
-    return model
-
-
-def check_memory(path: Path, context_length: int) -> None:
-    """Raise SetupError if the model cannot fit into what is free."""
-    needed, free = estimate_memory(path, context_length), available_memory()
-    if free is not None and needed > free:
-        raise SetupError(
-            f"the model needs about {needed / GIB:.1f} GiB of memory, {free / GIB:.1f} are free",
-            hint="Give a smaller --context-length or --model, or end other programs.",
-        )
-
-
-def _url(host: str, port: int) -> str:
+def url_of(host: str, port: int) -> str:
+    """The server's address for clients."""
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 

@@ -1,0 +1,55 @@
+"""The model of a command that runs one in this process: its file, its memory, its parts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from models.catalog import LocalModel, load_catalog, resolve
+from models.fetch import fetch
+from models.gguf import estimate_memory, read_facts
+from models.memory import available_memory
+from models.progress import progress_on
+from server.config import Settings
+from server.errors import SetupError
+
+if TYPE_CHECKING:
+    from server.app import Parts
+
+GIB = 1 << 30
+
+
+def load_parts(settings: Settings, console: Console) -> Parts:
+    """Fetch the model if need be, look at file and memory, load it. Raises SetupError."""
+    model = local_model(settings, console)
+    check_memory(model.path, settings.context_length)
+    with console.status(f"loading {model.name}"):
+        from server.assemble import assemble  # llama.cpp and Outlines take a second to import
+
+        return assemble(settings, model)
+
+
+def local_model(settings: Settings, console: Console) -> LocalModel:
+    """The model's file, fetched if need be, and looked at."""
+    model = resolve(settings.model, settings.models_dir, load_catalog())
+    if model.entry is not None:
+        fetch(
+            model.entry,
+            settings.models_dir,
+            offline=settings.offline,
+            progress=progress_on(console),
+        )
+    read_facts(model.path)
+    return model
+
+
+def check_memory(path: Path, context_length: int) -> None:
+    """Raise SetupError if the model cannot fit into what is free."""
+    needed, free = estimate_memory(path, context_length), available_memory()
+    if free is not None and needed > free:
+        raise SetupError(
+            f"the model needs about {needed / GIB:.1f} GiB of memory, {free / GIB:.1f} are free",
+            hint="Give a smaller --context-length or --model, or end other programs.",
+        )
