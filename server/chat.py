@@ -118,6 +118,7 @@ class ChatService:
 
 
 def _plan(request: ChatRequest, renderer: Renderer) -> Plan:
+    """A call that must be made leaves no room for a text, and so for a form of one."""
     choice = request.choice
     return Plan(
         row=renderer.row,
@@ -132,7 +133,7 @@ def _plan(request: ChatRequest, renderer: Renderer) -> Plan:
             if tool.function.name in choice.names
         ),
         parallel=choice.parallel,
-        answer=request.answer_schema,
+        answer=None if choice.mode == "required" else request.answer_schema,
     )
 
 
