@@ -106,6 +106,21 @@ async def test_cancelled_before_the_engine_has_seen_it() -> None:
     assert tokens_of(runner, "Z") == []
 
 
+async def test_cancelled_just_when_the_engine_has_taken_it() -> None:
+    gate = Gate()
+    runner = ScriptedRunner(talking, gate=gate)
+    with serving(runner) as engine:
+        queued = asyncio.create_task(engine.submit(job("q")))
+        await asyncio.sleep(0)
+        gate.wait(1)  # keeps the event loop from seeing that it is queued
+        queued.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await queued
+        gate.open()
+        wait_until_idle(engine)
+    assert len(runner.passes) == 1
+
+
 async def test_cancelling_one_leaves_the_others_alone() -> None:
     gate = Gate(allowed=2)
     runner = ScriptedRunner(Scripts({"one": "x" * 30, "two": "y" * 30}), gate=gate)
@@ -183,12 +198,16 @@ async def test_a_failed_pass_fails_what_was_running(failure: DecodeFailed | OutO
     runner = ScriptedRunner(Scripts({"one": "x" * 9, "two": "y" * 9}), gate=gate)
     with serving(runner, max_sequences=1) as engine:
         running = await engine.submit(job("one"))
-        waiting = asyncio.create_task(run(engine, job("two")))
         await arrived(gate, 2)
+        queued = asyncio.create_task(engine.submit(job("two")))
+        await asyncio.sleep(0)
+        gate.allow(2)
+        waiting = await queued
+        await arrived(gate, 3)
         runner.fail_next(failure)
         gate.open()
         assert "model" in str(await fails(running))
-        assert (await waiting).text == "y" * 9  # it had no part in it
+        assert (await output(waiting)).text == "y" * 9  # it had no part in it
         again = await run(engine, job("one"))
         assert again.text == "x" * 9
 
