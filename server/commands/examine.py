@@ -18,13 +18,14 @@ from models.catalog import (
     resolve,
 )
 from models.fetch import known_hash, size_line
-from models.gguf import OVERHEAD_BYTES, estimate_memory, read_facts
+from models.gguf import OVERHEAD_BYTES, read_facts
 from models.memory import available_memory
 from models.partial import SPARE_BYTES, PartialFile
 from models.progress import human_bytes
 from models.sources import locate_on_hub
 from server.commands import checks, machine, serve
 from server.commands.checks import Finding, note, ok, problem
+from server.commands.local import memory_needed
 from server.commands.machine import Build, Failure
 from server.config import Settings
 from server.errors import SetupError
@@ -122,7 +123,7 @@ def _of_model(model: LocalModel, settings: Settings) -> list[Row]:
         if entry is not None and missing:
             needed = entry.expected_size + OVERHEAD_BYTES
         else:
-            needed = estimate_memory(model.path, settings.context_length)
+            needed = memory_needed(model.path, settings)
         return checks.memory(needed, available_memory(), at_least=missing > 0)
 
     rows = [_row("model", lambda: model_file(model, settings))]

@@ -19,12 +19,13 @@ if TYPE_CHECKING:
     from server.app import Parts
 
 GIB = 1 << 30
+BYTES_PER_ELEMENT = {"f16": 2, "q8_0": 34 / 32, "q4_0": 18 / 32}  # of the KV cache, with scales
 
 
 def load_parts(settings: Settings, console: Console) -> Parts:
     """Fetch the model if need be, look at file and memory, load it. Raises SetupError."""
     model = local_model(settings, console)
-    check_memory(model.path, settings.context_length)
+    check_memory(model.path, settings)
     with console.status(f"loading {model.name}"):
         from server.assemble import assemble  # llama.cpp and Outlines take a second to import
 
@@ -45,11 +46,17 @@ def local_model(settings: Settings, console: Console) -> LocalModel:
     return model
 
 
-def check_memory(path: Path, context_length: int) -> None:
+def check_memory(path: Path, settings: Settings) -> None:
     """Raise SetupError if the model cannot fit into what is free."""
-    needed, free = estimate_memory(path, context_length), available_memory()
+    needed, free = memory_needed(path, settings), available_memory()
     if free is not None and needed > free:
         raise SetupError(
             f"the model needs about {needed / GIB:.1f} GiB of memory, {free / GIB:.1f} are free",
             hint="Give a smaller --context-length or --model, or end other programs.",
         )
+
+
+def memory_needed(path: Path, settings: Settings) -> int:
+    """Bytes that serving the model takes with these settings."""
+    size = BYTES_PER_ELEMENT[settings.kv_cache_type]
+    return estimate_memory(path, settings.context_length, size)

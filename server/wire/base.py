@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, FailFast, Strict, ValidationError, model_validator
@@ -40,6 +41,7 @@ def complaint(exc: ValidationError) -> InvalidRequest:
     text = error["msg"]
     if error["type"] != "wrong":  # pydantic's own words, for readers who may not know Python
         text = (text[:1].lower() + text[1:]).replace("tuple", "list")
+        text = re.sub(r"valid dictionary or instance of \w+", "valid object", text)
     return InvalidRequest(f"{path}: {clipped(text, 1000)}" if path else text, param=path or None)
 
 

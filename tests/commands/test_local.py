@@ -43,8 +43,8 @@ def test_a_model_that_does_not_fit_is_refused_with_the_numbers(
     path = tmp_path / "mine.gguf"
     path.write_bytes(CONTENT)
     monkeypatch.setattr(local, "available_memory", lambda: GIB // 2)
-    local.check_memory(path, 0)
+    local.check_memory(path, Settings())
     with pytest.raises(SetupError, match=r"needs about \d+\.\d GiB of memory, 0\.5 are free"):
-        local.check_memory(path, 10_000_000)
+        local.check_memory(path, Settings(context_length=10_000_000))
     monkeypatch.setattr(local, "available_memory", lambda: None)
-    local.check_memory(path, 10_000_000)
+    local.check_memory(path, Settings(context_length=10_000_000))
