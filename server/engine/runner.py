@@ -251,7 +251,8 @@ def supports_gpu() -> bool:
     return bool(lc.llama_supports_gpu_offload())
 
 
-LEVELS = {2: logging.DEBUG, 3: logging.WARNING, 4: logging.ERROR}
+# Its warnings are about things that a user of a model can do nothing about.
+LEVELS = {2: logging.DEBUG, 3: logging.DEBUG, 4: logging.ERROR}
 
 
 @lc.llama_log_callback  # type: ignore[untyped-decorator]
