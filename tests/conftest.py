@@ -1,0 +1,22 @@
+"""What all tests may use."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from models.catalog import load_catalog
+from models.fetch import fetch
+from models.progress import progress_on
+from server import config
+
+
+@pytest.fixture(scope="session")
+def small_model_path() -> Path:
+    """A model of 135 million parameters, fetched into the user's models folder on first use."""
+    entry = load_catalog().find("smollm2-135m-instruct")
+    assert entry is not None
+    progress = progress_on(Console(stderr=True))
+    return fetch(entry, config.load().models_dir, offline=False, progress=progress)
