@@ -8,7 +8,7 @@ import functools
 import json
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -171,7 +171,7 @@ def live(made: Rig) -> Iterator[Live]:
     made.runner.check()
 
 
-def wait_until(true: Any, what: str) -> None:
+def wait_until(true: Callable[[], bool], what: str) -> None:
     """Wait until `true()` holds."""
     deadline = time.monotonic() + WAIT_S
     while not true():
@@ -206,7 +206,7 @@ def parse_stream(text: str) -> list[Chunk]:
     return chunks
 
 
-async def soon(true: Any, what: str) -> None:
+async def soon(true: Callable[[], bool], what: str) -> None:
     """As `wait_until`, inside an event loop."""
     deadline = time.monotonic() + WAIT_S
     while not true():
