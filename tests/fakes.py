@@ -163,7 +163,7 @@ class ScriptedRunner:
         self.passes: list[tuple[BatchItem, ...]] = []
         self.misuse: list[str] = []
         self.closed = False
-        self._say = say
+        self.say = say
         self.batch_tokens = batch_tokens
         self._gate = gate
         self._cells: dict[int, list[_Cell]] = {i: [] for i in range(sequences)}
@@ -193,7 +193,7 @@ class ScriptedRunner:
         """Logits after these tokens: the scripted token, over noise that follows from them all."""
         seed = zlib.crc32(np.array(tokens, np.int32).tobytes())
         logits = np.random.default_rng(seed).standard_normal(len(self.vocabulary), np.float32)
-        logits[self._say(tuple(tokens))] = 8
+        logits[self.say(tuple(tokens))] = 8
         logits.flags.writeable = False
         return logits
 

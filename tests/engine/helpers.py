@@ -16,7 +16,7 @@ from server.engine.sampler import Allowed, Logits, Sampling
 from server.engine.sequence import EndReason, Job, Sequence, Timings, TokenConstraint
 from server.engine.vocabulary import Vocabulary
 from server.errors import ConstraintFailed
-from tests.fakes import IM_END, WAIT_S, ScriptedRunner, byte_vocabulary
+from tests.fakes import IM_END, WAIT_S, ScriptedRunner, Scripts, byte_vocabulary
 
 VOCABULARY = byte_vocabulary()
 GREEDY = Sampling(temperature=0)
@@ -250,6 +250,7 @@ def serving(
     assert runner.closed
     assert all(thread.name != "engine" for thread in threading.enumerate())
     runner.check()
+    assert not (isinstance(runner.say, Scripts) and runner.say.unused), runner.say.unused
 
 
 def wait_until_idle(engine: Engine) -> None:

@@ -88,7 +88,7 @@ async def test_an_answer_without_a_choice_needs_no_pass() -> None:
 
 @pytest.mark.parametrize("limit", range(1, 11))
 async def test_the_token_limit_is_exact_also_inside_a_forced_run(limit: int) -> None:
-    runner = scripted({"which?": "to be abc"})
+    runner = ScriptedRunner(lambda tokens: ord("a"))
     constraint = OneOf("to be abcd", "to be or")
     with serving(runner) as engine:
         told = await run(engine, job("which?", constraint, max_tokens=limit))

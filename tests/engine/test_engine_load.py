@@ -151,14 +151,14 @@ async def ask(engine: Engine, make: Make, runner: ScriptedRunner, rng: random.Ra
     return "answered"
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("context_length", [150, 600])
 async def test_random_requests_that_come_and_go(seed: int, context_length: int) -> None:
     rng = random.Random(seed)
     runner = ScriptedRunner(rambling, context_length=context_length, batch_tokens=32)
     with serving(runner, max_sequences=5, queue_length=200) as engine:
         asked = [
-            ask(engine, random_job(rng), runner, random.Random(rng.random())) for _ in range(150)
+            ask(engine, random_job(rng), runner, random.Random(rng.random())) for _ in range(100)
         ]
         outcomes = await asyncio.gather(*asked)
     assert min(outcomes.count("answered"), outcomes.count("left")) > 10
