@@ -28,6 +28,7 @@ from server.errors import (
     Unauthorized,
 )
 from server.events import Event
+from server.metrics import Metrics
 from server.reply import PING, ChunkWriter, fold
 from server.transport import ClientGone, EventStream, read_body, unless_gone, with_pauses
 from server.wire.chat import ChatRequest, parse_chat_request
@@ -45,6 +46,7 @@ class Parts:
     engine: Engine
     compiler: ConstraintCompiler
     chat: ChatService
+    metrics: Metrics
     model_names: tuple[str, ...]
 
 
@@ -75,6 +77,10 @@ def _add_routes(app: FastAPI, parts: Parts, created: int) -> None:
         load = parts.engine.load
         return {"status": "ok", "model": parts.model_names[0], "running": load.running,
                 "waiting": load.waiting}  # fmt: skip
+
+    @app.get("/metrics")
+    async def metrics() -> Response:
+        return Response(parts.metrics.text(), media_type=parts.metrics.content_type)
 
     @app.get("/v1/models")
     async def models(request: Request) -> Response:

@@ -11,6 +11,7 @@ from server.constraint import ConstraintCompiler
 from server.engine.engine import Engine, EngineOptions
 from server.engine.runner import LlamaRunner, RunnerOptions
 from server.engine.vocabulary import Vocabulary
+from server.metrics import Metrics
 from server.renderers import Renderers
 
 
@@ -36,7 +37,8 @@ def assemble(settings: Settings, model: LocalModel) -> Parts:
         ),
     )
     vocabulary = runner.vocabulary
-    engine = Engine(runner, options)
+    metrics = Metrics(lambda: engine.load)
+    engine = Engine(runner, options, metrics.observe)
     compiler = ConstraintCompiler(vocabulary, can_retry=runner.can_cut)
     facts = model_facts(model.name, runner.chat_template(), vocabulary)
     chat = ChatService(
@@ -48,7 +50,7 @@ def assemble(settings: Settings, model: LocalModel) -> Parts:
         context_length=runner.context_length,
     )
     names = dict.fromkeys((model.name, *model.aliases, *settings.alias))
-    return Parts(settings, engine, compiler, chat, tuple(names))
+    return Parts(settings, engine, compiler, chat, metrics, tuple(names))
 
 
 def _template(settings: Settings, model: LocalModel) -> str:

@@ -23,6 +23,7 @@ from server.commands.serve import listen, make_server, url_of
 from server.config import Settings
 from server.constraint import ConstraintCompiler
 from server.engine.engine import Engine, EngineOptions
+from server.metrics import Metrics
 from server.renderers import Renderers
 from tests.fakes import WAIT_S, Gate, ScriptedRunner, Scripts, byte_vocabulary
 
@@ -106,7 +107,8 @@ def rig(
     runner = ScriptedRunner(
         Scripts(says), context_length=context_length, sequences=options.slots, gate=gate
     )
-    engine = Engine(runner, options)
+    metrics = Metrics(lambda: engine.load)
+    engine = Engine(runner, options, metrics.observe)
     compiler = ConstraintCompiler(runner.vocabulary, can_retry=True)
     made = settings(**values)
     chat = ChatService(
@@ -117,7 +119,7 @@ def rig(
         renderers=_renderers(),
         context_length=context_length,
     )
-    parts = Parts(made, engine, compiler, chat, (MODEL, *made.alias))
+    parts = Parts(made, engine, compiler, chat, metrics, (MODEL, *made.alias))
     return Rig(create_app(parts), parts, runner)
 
 

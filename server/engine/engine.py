@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from server.engine.prefix_cache import PrefixCache
 from server.engine.runner import BatchItem, DecodeFailed, OutOfCells, Runner
 from server.engine.scheduler import Admission, Scheduler, Slice
-from server.engine.sequence import EndReason, Job, Sequence, Update
+from server.engine.sequence import EndReason, Job, Sequence, Timings, Update
 from server.errors import CallwrightError, InvalidRequest, ShuttingDown
 
 log = logging.getLogger(__name__)
@@ -86,11 +86,18 @@ class Generation:
         self._wake()
 
 
+Observer = Callable[[Timings, str], None]
+"""Told on the engine's thread of each job that ended: stop, length, error or abort."""
+
+
 class Engine:
     """Runs jobs on a model. `start` first, `stop` at the end; the rest may be called anywhere."""
 
-    def __init__(self, runner: Runner, options: EngineOptions) -> None:
+    def __init__(
+        self, runner: Runner, options: EngineOptions, observe: Observer = lambda *_: None
+    ) -> None:
         self._runner = runner
+        self._observe = observe
         self._scheduler = Scheduler(
             PrefixCache(runner.context_length),
             max_sequences=options.max_sequences,
@@ -194,6 +201,8 @@ class Engine:
         for sequence in [*self._scheduler.running, *self._scheduler.waiting]:
             if sequence.cancelled:
                 self._retire(sequence)
+                sequence.finish()
+                self._observe(sequence.timings, "abort")
 
     def _step(self) -> None:
         self._admit()
@@ -252,6 +261,7 @@ class Engine:
         sequence = part.sequence
         timings = sequence.timings
         timings.forward_passes += 1
+        timings.model_s += elapsed
         prefilled = min(part.count, max(0, sequence.prefill - sequence.decoded))
         timings.prefilled_tokens += prefilled
         if prefilled:
@@ -292,6 +302,7 @@ class Engine:
         if news := sequence.news(everything=True):
             sequence.tell(Update(tokens=news))
         sequence.tell(sequence.finish(end))
+        self._observe(sequence.timings, end)
 
     def _fail(self, sequence: Sequence, exc: Exception) -> None:
         """A fault of one sequence ends that one only."""
@@ -299,7 +310,11 @@ class Engine:
             log.error("a request failed", exc_info=exc)
             exc = CallwrightError("the request failed inside the engine")
         self._retire(sequence)
-        sequence.tell(sequence.finish(error=exc))
+        self._tell_failed(sequence, exc)
+
+    def _tell_failed(self, sequence: Sequence, error: CallwrightError) -> None:
+        sequence.tell(sequence.finish(error=error))
+        self._observe(sequence.timings, "error")
 
     def _retire(self, sequence: Sequence) -> None:
         slot = self._scheduler.retire(sequence, keep=True)
@@ -313,7 +328,7 @@ class Engine:
     def _fail_running(self, error: CallwrightError) -> None:
         """Forget the KV cache, whose state is unknown, and fail what was running."""
         for sequence in self._scheduler.reset():
-            sequence.tell(sequence.finish(error=error))
+            self._tell_failed(sequence, error)
         self._runner.clear()
 
     def _fail_all(self, exc: Exception) -> None:
@@ -321,7 +336,7 @@ class Engine:
         error = exc if isinstance(exc, CallwrightError) else CallwrightError("the engine failed")
         self._fail_running(error)
         for sequence in self._scheduler.waiting:
-            sequence.tell(sequence.finish(error=error))
+            self._tell_failed(sequence, error)
         self._scheduler.waiting.clear()
 
     def _refuse_rest(self) -> None:

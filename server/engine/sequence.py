@@ -43,11 +43,17 @@ class Job:
 
 @dataclass
 class Timings:
-    """Where the time of a request went: seconds, tokens and forward passes."""
+    """Where the time of a request went: seconds, tokens and forward passes.
+
+    `first_token_s` is from its submission until a token was told, 0 before. `model_s` is the time
+    of the forward passes that it took part in, shared or not.
+    """
 
     submitted: float = field(default_factory=time.perf_counter)
     queue_s: float = 0.0
     prefill_s: float = 0.0
+    first_token_s: float = 0.0
+    model_s: float = 0.0
     total_s: float = 0.0
     cached_tokens: int = 0
     prefilled_tokens: int = 0
@@ -136,6 +142,8 @@ class Sequence:
         """Output tokens that were not told yet, without those that may be taken back."""
         sure = len(self.tokens) - (0 if everything else self.job.constraint.held())
         told, self.told = self.told, max(self.told, sure)
+        if sure > told and not self.timings.first_token_s:
+            self.timings.first_token_s = time.perf_counter() - self.timings.submitted
         return tuple(self.tokens[told:sure])
 
     def finish(self, end: EndReason | None = None, error: Exception | None = None) -> Update:

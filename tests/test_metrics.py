@@ -1,0 +1,56 @@
+"""The metrics, by their names on the wire."""
+
+from __future__ import annotations
+
+from server.engine.engine import Load
+from server.engine.sequence import Timings
+from server.metrics import Metrics
+from tests.serving import rig, started
+
+
+def _values(text: bytes) -> dict[str, float]:
+    lines = [line for line in text.decode().splitlines() if not line.startswith("#")]
+    return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines)}
+
+
+def test_an_ended_request_is_counted_with_its_tokens_and_times() -> None:
+    metrics = Metrics(lambda: Load(running=2, waiting=3, used_cells=25, cells=100))
+    timings = Timings(
+        queue_s=0.2, first_token_s=0.7, total_s=2.7, cached_tokens=30, prefilled_tokens=10,
+        forced_tokens=4, output_tokens=9, forward_passes=6,
+    )  # fmt: skip
+    metrics.observe(timings, "stop")
+    values = _values(metrics.text())
+    assert values["callwright:num_requests_running"] == 2
+    assert values["callwright:num_requests_waiting"] == 3
+    assert values["callwright:kv_cache_usage_perc"] == 0.25
+    assert values["callwright:prompt_tokens_total"] == 40
+    assert values["callwright:prefix_cache_hits_total"] == 30
+    assert values["callwright:prefix_cache_queries_total"] == 40
+    assert values["callwright:generation_tokens_total"] == 9
+    assert values["callwright:forced_tokens_total"] == 4
+    assert values["callwright:forward_passes_total"] == 6
+    assert values['callwright:request_success_total{finished_reason="stop"}'] == 1
+    assert values["callwright:time_to_first_token_seconds_sum"] == 0.7
+    assert values["callwright:request_decode_time_seconds_sum"] == 2.0
+
+
+def test_a_request_without_a_token_has_no_time_to_its_first() -> None:
+    metrics = Metrics(lambda: Load(0, 0, 0, 1))
+    metrics.observe(Timings(total_s=1.0), "abort")
+    values = _values(metrics.text())
+    assert values["callwright:time_to_first_token_seconds_count"] == 0
+    assert values["callwright:e2e_request_latency_seconds_count"] == 1
+
+
+async def test_the_server_counts_what_it_answers() -> None:
+    made = rig({"Hello": "hi"})
+    async with started(made) as client:
+        body = {"model": "test", "messages": [{"role": "user", "content": "Hello"}]}
+        names = (await client.get("/v1/models")).json()["data"]
+        reply = await client.post("/v1/chat/completions", json={**body, "model": names[0]["id"]})
+        usage = reply.json()["usage"]
+        values = _values((await client.get("/metrics")).content)
+    assert values["callwright:generation_tokens_total"] == usage["completion_tokens"]
+    assert values["callwright:prompt_tokens_total"] == usage["prompt_tokens"]
+    assert values['callwright:request_success_total{finished_reason="stop"}'] == 1
