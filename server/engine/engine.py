@@ -166,8 +166,8 @@ class Engine:
 
     def _run(self) -> None:
         while not self._stopping.is_set():
+            self._drop_cancelled()  # first: what has left makes room in the queue
             self._take(block=not self._scheduler.has_work)
-            self._drop_cancelled()
             try:
                 self._step()
             except Exception as exc:

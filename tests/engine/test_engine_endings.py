@@ -251,6 +251,24 @@ async def test_a_full_queue_refuses() -> None:
             assert (await output(generation)).end == "length"
 
 
+async def test_who_has_left_takes_no_room_in_the_queue() -> None:
+    gate = Gate()
+    runner = ScriptedRunner(talking, gate=gate)
+    with serving(runner, max_sequences=1, queue_length=1) as engine:
+        running = await engine.submit(job("q", max_tokens=4))
+        await arrived(gate, 1)
+        queued = asyncio.create_task(engine.submit(job("q")))
+        await asyncio.sleep(0)
+        gate.allow(1)
+        leaving = await queued
+        await arrived(gate, 2)
+        leaving.cancel()
+        late = asyncio.create_task(run(engine, job("q", max_tokens=2)))
+        await asyncio.sleep(0)
+        gate.open()
+        assert (await late).end == (await output(running)).end == "length"
+
+
 async def test_an_empty_prompt_is_refused() -> None:
     with serving(ScriptedRunner(talking)) as engine:
         with pytest.raises(InvalidRequest, match="empty"):
@@ -297,6 +315,14 @@ async def test_stopping_fails_the_rest_after_the_grace() -> None:
     assert isinstance(await fails(running), ShuttingDown)
     with pytest.raises(ShuttingDown):
         await waiting
+    assert (runner.closed, runner.misuse) == (True, [])
+
+
+async def test_stopping_twice_is_stopping_once() -> None:
+    runner = ScriptedRunner(talking)
+    engine = started(runner)
+    await asyncio.gather(stop(engine, 0), stop(engine, 0))
+    await stop(engine, 0)
     assert (runner.closed, runner.misuse) == (True, [])
 
 
