@@ -28,6 +28,7 @@ from server.renderers import Renderers
 from tests.fakes import WAIT_S, Gate, ScriptedRunner, Scripts, byte_vocabulary
 
 MODEL = "scripted"
+CHAT = "/v1/chat/completions"
 # ChatML as Qwen2.5 has it, with as few tokens as will do.
 TEMPLATE = (
     "{% if tools %}<|im_start|>system\n"

@@ -17,9 +17,8 @@ from server.chat import ChatService
 from server.engine.runner import DecodeFailed
 from server.output import OutputParser
 from tests.fakes import Gate
-from tests.serving import MODEL, ask, call, parse_stream, rig, soon, started, tool
+from tests.serving import CHAT, MODEL, ask, call, parse_stream, rig, soon, started, tool
 
-CHAT = "/v1/chat/completions"
 SAYS = {"hello": "Hi."}
 
 

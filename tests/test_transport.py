@@ -15,56 +15,10 @@ import httpx
 import pytest
 
 from tests.fakes import WAIT_S, Gate
-from tests.serving import Live, ask, live, parse_stream, rig, wait_until
+from tests.raw_http import connected, request_bytes, some
+from tests.serving import CHAT, Live, ask, live, parse_stream, rig, wait_until
 
-CHAT = "/v1/chat/completions"
 PLAIN_AND_STREAMED = pytest.mark.parametrize("stream", [False, True])
-# Every POST of a JDK client, also on a reused connection.
-JDK_HEADERS = (
-    "Connection: Upgrade, HTTP2-Settings",
-    "HTTP2-Settings: AAEAAEAAAAIAAAAAAAMAAAAAAAQBAAAAAAUAAEAAAAYABgAA",
-    "Upgrade: h2c",
-    "Content-Type: application/json",
-    "User-Agent: langchain4j-openai",
-)
-
-
-def head(length: int | str | None, *further: str, path: str = CHAT) -> bytes:
-    """The lines of a POST up to its body."""
-    lines = [f"POST {path} HTTP/1.1", "Host: 127.0.0.1:8080", *further]
-    if length is not None:
-        lines.append(f"Content-Length: {length}")
-    return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
-
-
-@contextlib.contextmanager
-def connected(serving: Live) -> Iterator[socket.socket]:
-    with socket.create_connection(serving.address, timeout=WAIT_S) as connection:
-        yield connection
-
-
-def read_answer(connection: socket.socket) -> tuple[int, Any]:
-    """Status and JSON of one answer with a Content-Length."""
-    received = b""
-    while b"\r\n\r\n" not in received:
-        received += _some(connection)
-    lines, _, body = received.partition(b"\r\n\r\n")
-    fields = dict(line.lower().split(b": ", 1) for line in lines.split(b"\r\n")[1:])
-    while len(body) < int(fields[b"content-length"]):
-        body += _some(connection)
-    assert len(body) == int(fields[b"content-length"])
-    return int(lines.split(b" ")[1]), json.loads(body)
-
-
-def _some(connection: socket.socket) -> bytes:
-    data = connection.recv(65536)
-    assert data, "the server closed the connection"
-    return data
-
-
-def request_bytes(body: dict[str, Any]) -> bytes:
-    content = json.dumps(body).encode()
-    return head(len(content)) + content
 
 
 def left(serving: Live) -> None:
@@ -196,7 +150,7 @@ def test_who_leaves_does_not_disturb_who_stays() -> None:
         gate.wait(2)
         with asking(serving, ask("#", stream=True)) as leaving:
             step_until(gate, lambda: made.load == (2, 0))
-            assert b"200 OK" in _some(leaving)
+            assert b"200 OK" in some(leaving)
         wait_until(lambda: len(serving.server.server_state.tasks) == 1, "the server noticed")
         gate.open()
         assert stays.result(WAIT_S).json()["choices"][0]["message"]["content"] == "Hi. " * 50
@@ -298,143 +252,6 @@ def _refuses(serving: Live) -> bool:
             return False
     except ConnectionRefusedError:
         return True
-
-
-# A Java client
-
-
-@pytest.mark.parametrize("packets", [1, 2])
-def test_the_upgrade_that_java_asks_for_does_not_lose_the_body(packets: int) -> None:
-    body = json.dumps(ask("hello"), indent=2).replace('":', '" :').encode()
-    lines = head(len(body), *JDK_HEADERS)
-    with live(rig({"hello": "Hi."})) as serving, connected(serving) as connection:
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        for _ in range(2):
-            if packets == 1:
-                connection.sendall(lines + body)
-            else:
-                connection.sendall(lines)
-                time.sleep(0.2)
-                connection.sendall(body)
-            status, reply = read_answer(connection)
-            assert status == 200
-            assert reply["choices"][0]["message"]["content"] == "Hi."
-
-
-# Bodies that come slowly, badly, or not at all
-
-
-@pytest.mark.parametrize(
-    "begun",
-    [
-        b"POST /v1/chat/comp",
-        head(1000, "Content-Type: application/json"),
-        head(1000) + b'{"model": "scri',
-        head(None, "Transfer-Encoding: chunked") + b'5\r\n{"mod',
-    ],
-)
-def test_who_sends_half_a_request_blocks_nobody(begun: bytes) -> None:
-    with live(rig({"hello": "Hi."})) as serving, contextlib.ExitStack() as stack:
-        for _ in range(20):
-            stack.enter_context(connected(serving)).sendall(begun)
-        with serving.client() as client:
-            assert client.post(CHAT, json=ask("hello")).status_code == 200
-        stack.close()
-        left(serving)
-
-
-def test_a_body_declared_too_large_is_refused_before_it_comes() -> None:
-    with live(rig({}, max_body_bytes=1024)) as serving, connected(serving) as connection:
-        connection.sendall(head(10**12))
-        status, reply = read_answer(connection)
-    assert status == 413
-    assert reply["error"]["code"] == "request_too_large"
-
-
-def test_a_body_that_grows_too_large_is_refused_while_it_comes() -> None:
-    with live(rig({}, max_body_bytes=1024)) as serving, connected(serving) as connection:
-        connection.sendall(head(None, "Transfer-Encoding: chunked"))
-        connection.sendall(b"400\r\n" + b" " * 1024 + b"\r\n")
-        connection.sendall(b"1\r\n \r\n")
-        assert read_answer(connection)[0] == 413
-
-
-def test_a_connection_lives_on_after_a_refusal_and_after_a_stream() -> None:
-    body = json.dumps(ask("hello")).encode()
-    with live(rig({"hello": "Hi."}, max_body_bytes=1024)) as serving:
-        with connected(serving) as connection:
-            connection.sendall(head(2000) + b" " * 2000)
-            assert read_answer(connection)[0] == 413
-            connection.sendall(head(1) + b"{")
-            assert read_answer(connection)[0] == 400
-            connection.sendall(request_bytes(ask("hello", stream=True)))
-            received = b""
-            while not received.endswith(b"0\r\n\r\n"):
-                received += _some(connection)
-            assert b"data: [DONE]" in received
-            connection.sendall(head(len(body)) + body)
-            assert read_answer(connection)[0] == 200
-
-
-def test_a_client_that_asks_before_it_sends_is_told_to_go_on() -> None:
-    body = json.dumps(ask("hello")).encode()
-    with live(rig({"hello": "Hi."})) as serving, connected(serving) as connection:
-        connection.sendall(head(len(body), "Expect: 100-continue"))
-        assert _some(connection).startswith(b"HTTP/1.1 100 ")
-        connection.sendall(body)
-        assert read_answer(connection)[0] == 200
-
-
-@pytest.mark.parametrize(
-    "sent",
-    [
-        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
-        b"GET\r\n\r\n",
-        head("-1"),
-        head("1e3"),
-        head("\xb2"),
-        head(5, "Content-Length: 6"),
-        head(None, "Transfer-Encoding: gzip"),
-        head(2, "X-Long: " + "a" * 200_000),
-        head(2, "X-Null: a\0b"),
-        head(2, "No colon"),
-        head(None, "Transfer-Encoding: chunked") + b"zz\r\n",
-    ],
-)
-def test_hostile_bytes_cost_their_sender_only(sent: bytes) -> None:
-    with live(rig({"hello": "Hi."})) as serving:
-        with connected(serving) as connection, contextlib.suppress(ConnectionError):
-            connection.sendall(sent)
-            connection.shutdown(socket.SHUT_WR)
-            received = connection.recv(65536)
-            assert received == b"" or received.split(b" ")[1] in (b"400", b"431", b"501")
-        with serving.client() as client:
-            assert client.post(CHAT, json=ask("hello")).status_code == 200
-        left(serving)
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "Host: evil.example",
-        "Authorization: Bearer \xff\xfe\x80",
-        "Accept: \xe9\xe8",
-        "Content-Type: multipart/form-data; boundary=x",
-        "Content-Encoding: gzip",
-        "Upgrade: websocket",
-        "X-Forwarded-For: 1.2.3.4, \xff",
-        "X-HTTP-Method-Override: DELETE",
-        "Range: bytes=0-1",
-    ],
-)
-def test_odd_headers_change_nothing(line: str) -> None:
-    body = json.dumps(ask("hello")).encode()
-    with live(rig({"hello": "Hi."})) as serving, connected(serving) as connection:
-        sent = head(len(body), line, "Connection: Upgrade").replace(
-            b"Host: 127.0.0.1:8080\r\n", b"" if line.startswith("Host") else b"Host: x\r\n"
-        )
-        connection.sendall(sent + body)
-        assert read_answer(connection)[0] == 200
 
 
 def test_many_at_once_are_all_answered_each_with_its_own() -> None:
