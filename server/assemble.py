@@ -22,6 +22,7 @@ def assemble(settings: Settings, model: LocalModel) -> Parts:
         cached_sequences=settings.cached_sequences,
         batch_tokens=settings.batch_tokens,
         queue_length=settings.queue_length,
+        draft_tokens=settings.draft_tokens,
     )
     runner = LlamaRunner(
         model.path,

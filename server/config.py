@@ -68,6 +68,9 @@ class Settings(BaseSettings):
     cached_sequences: int = Field(
         16, ge=0, le=128, description="finished sequences whose prompt may be reused"
     )
+    draft_tokens: int = Field(
+        4, ge=0, le=16, description="likely tokens that one forward pass checks beside the next"
+    )
     flash_attention: Literal["auto", "on", "off"] = Field("auto", description="flash attention")
     kv_cache_type: Literal["f16", "q8_0", "q4_0"] = Field("f16", description="type of the KV cache")
     mlock: bool = Field(False, description="keep the model's pages in memory")

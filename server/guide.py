@@ -43,6 +43,7 @@ class Matcher(Protocol):
     def try_consume_tokens(self, tokens: list[int]) -> int: ...
     def validate_tokens(self, tokens: list[int]) -> int: ...
     def compute_ff_tokens(self) -> list[int]: ...
+    def compute_ff_bytes(self) -> bytes: ...
     def compute_bitmask(self) -> bytes: ...
     def is_stopped(self) -> bool: ...
     def is_error(self) -> bool: ...
@@ -125,6 +126,9 @@ class Guide:
 
     def take_back(self) -> int:
         return self._guided.take_back() if self._guided else 0
+
+    def likely(self, limit: int) -> list[int]:
+        return self._guided.likely(limit) if self._guided else []
 
     # The free phase
 
@@ -246,6 +250,15 @@ class _Guided:
     def take_back(self) -> int:
         back, self._back = self._back, 0
         return back
+
+    def likely(self, limit: int) -> list[int]:
+        """Tokens of text that must come next, but may be written in other tokens too.
+
+        After `"city":` a blank and a quote must follow; a token may hold more than these two. The
+        usual tokens of forced text are nearly always what the model takes.
+        """
+        tokens = self._rules.vocabulary.encode_text(self._matcher.compute_ff_bytes())[:limit]
+        return tokens[: self._matcher.validate_tokens(tokens)] if tokens else []
 
     def _note(self, token: int, choice: bool) -> None:
         """Follow the values that are being written; search on if a finished one will not do."""

@@ -25,6 +25,7 @@ from server.errors import CallwrightError, InvalidRequest, ShuttingDown
 log = logging.getLogger(__name__)
 
 PREFILL_CHUNK = 64  # tokens of a prefill that may go before running streams get their next token
+DRAFT_BELOW = 2  # sequences: with more of them a batch costs more than a wrong draft is worth
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,7 @@ class EngineOptions:
     cached_sequences: int = 16
     batch_tokens: int = 512
     queue_length: int = 64
+    draft_tokens: int = 0
 
     @property
     def slots(self) -> int:
@@ -106,7 +108,9 @@ class Engine:
             prefill_chunk=PREFILL_CHUNK,
             queue_length=options.queue_length,
             reuse_prefixes=runner.can_cut and options.cached_sequences > 0,
+            draft_below=DRAFT_BELOW,
         )
+        self._draft_tokens = options.draft_tokens if runner.can_cut else 0
         self._inbox: queue.SimpleQueue[tuple[Sequence, Future[None]] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
         self._accepting = True
@@ -224,7 +228,7 @@ class Engine:
             completes = part.completes
             self._scheduler.decoded(part)
             if completes:
-                self._advance(part.sequence, row)
+                self._advance(part.sequence, row, part.draft)
 
     def _admit(self) -> None:
         for action in self._scheduler.admit():
@@ -243,7 +247,7 @@ class Engine:
                 self._tell_new(sequence, sequence.force)
 
     def _decode(self, slices: list[Slice]) -> list[int]:
-        """Run a batch; return for each slice the row of its last token."""
+        """Run a batch; return for each slice the row of its last token, before its draft."""
         items: list[BatchItem] = []
         rows = []
         for part in slices:
@@ -254,6 +258,9 @@ class Engine:
                 last = part.completes and offset == part.count - 1
                 items.append(BatchItem(sequence.tokens[position], position, sequence.slot, last))
             rows.append(len(items) - 1)
+            position = sequence.decoded + part.count
+            for offset, token in enumerate(part.draft):
+                items.append(BatchItem(token, position + offset, sequence.slot, True))
         self._runner.decode(items)
         return rows
 
@@ -267,18 +274,45 @@ class Engine:
         if prefilled:
             timings.prefill_s += elapsed
 
-    def _advance(self, sequence: Sequence, row: int) -> None:
-        """Sample the next token of a sequence after a forward pass."""
-        vocabulary = self._runner.vocabulary
+    def _advance(self, sequence: Sequence, row: int, draft: tuple[int, ...]) -> None:
+        """Sample after a forward pass: one token, and one more for each that the draft foresaw.
+
+        Every token is sampled from the model's own logits, so drafts change nothing but the number
+        of passes.
+        """
+        sequence.timings.drafted_tokens += len(draft)
+        confirmed = 0
+        while True:
+            before, decoded = len(sequence.tokens), sequence.decoded
+            self._sample(sequence, row + confirmed)
+            if sequence.slot is None or sequence.decoded < decoded:
+                return  # it ended, or took something back
+            count = sequence.confirm(draft[confirmed:], before)
+            confirmed += count
+            sequence.timings.accepted_tokens += count
+            if sequence.pending:
+                break
+        if confirmed < len(draft):
+            self._cut(sequence)
+        if self._draft_tokens:
+            sequence.propose(self._draft_tokens)
+
+    def _sample(self, sequence: Sequence, row: int) -> None:
         try:
             token = sequence.sampler.choose(self._runner.logits(row), sequence.job.constraint)
         except Exception as exc:
             self._fail(sequence, exc)
             return
-        if token in vocabulary.end:
+        if token in self._runner.vocabulary.end:
             self._end(sequence, "stop")
         else:
             self._tell_new(sequence, lambda: sequence.append(token))
+
+    def _cut(self, sequence: Sequence) -> None:
+        """Drop the cells beyond what the sequence says is decoded."""
+        assert sequence.slot is not None
+        self._scheduler.cache.truncate(sequence.slot, sequence.decoded)
+        self._runner.cut(sequence.slot, sequence.decoded)
 
     def _tell_new(self, sequence: Sequence, extend: Callable[[], EndReason | None]) -> None:
         """Let a sequence grow, tell of its new tokens, and end it if that was the end."""
@@ -290,8 +324,8 @@ class Engine:
             self._fail(sequence, exc)
             return
         if sequence.decoded < decoded and sequence.slot is not None:
-            self._scheduler.cache.truncate(sequence.slot, sequence.decoded)
-            self._runner.cut(sequence.slot, sequence.decoded)
+            sequence.draft = ()
+            self._cut(sequence)
         if end is not None:
             self._end(sequence, end)
         elif news:

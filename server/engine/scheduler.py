@@ -3,14 +3,15 @@
 First come, first served. Running sequences that decode go into every batch; what is left of it
 takes chunks of prefills, so that a long prompt delays running streams by one chunk at most. When
 KV cells run out, retired prefixes go first, then the youngest running sequence is paused: it waits
-again at the head of the queue and resumes from its tokens.
+again at the head of the queue and resumes from its tokens. Drafts, whose cost grows with the batch,
+are taken while at most `draft_below` sequences run.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from server.engine.prefix_cache import Match, PrefixCache
 from server.engine.sequence import Sequence
@@ -29,10 +30,19 @@ class Admission:
 
 @dataclass(frozen=True)
 class Slice:
-    """The next `count` pending tokens of a sequence go into the batch."""
+    """The next `count` pending tokens of a sequence go into the batch, and after them a draft.
+
+    A draft guesses tokens that may follow; only a slice that completes has one.
+    """
 
     sequence: Sequence
     count: int
+    draft: tuple[int, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """Tokens in the batch."""
+        return self.count + len(self.draft)
 
     @property
     def completes(self) -> bool:
@@ -53,6 +63,7 @@ class Scheduler:
         prefill_chunk: int,
         queue_length: int,
         reuse_prefixes: bool = True,
+        draft_below: int = 0,
     ) -> None:
         self.cache = cache
         self.waiting: deque[Sequence] = deque()
@@ -63,6 +74,7 @@ class Scheduler:
         self._prefill_chunk = min(prefill_chunk, batch_tokens)
         self._queue_length = queue_length
         self._reuse_prefixes = reuse_prefixes
+        self._draft_below = draft_below
 
     @property
     def has_work(self) -> bool:
@@ -111,8 +123,11 @@ class Scheduler:
         for sequence in decoding:
             count = min(sequence.pending, room)
             if count:
-                slices.append(Slice(sequence, count))
-                room -= count
+                part = Slice(sequence, count)
+                if part.completes and len(self.running) <= self._draft_below:
+                    part = replace(part, draft=sequence.draft[: room - count])
+                slices.append(part)
+                room -= part.size
         if decoding:
             room = min(room, self._prefill_chunk)
         for sequence in self.running:
@@ -129,7 +144,7 @@ class Scheduler:
         when one sequence alone is left: it always fits.
         """
         while self.cache.free_cells < sum(
-            part.count for part in slices if part.sequence.slot is not None
+            part.size for part in slices if part.sequence.slot is not None
         ):
             evicted = self.cache.evict()
             if evicted is None and len(self.running) > 1:
@@ -156,11 +171,11 @@ class Scheduler:
         return slot
 
     def decoded(self, part: Slice) -> None:
-        """A slice went through the model."""
+        """A slice went through the model. Its draft is in cells, but not in the sequence yet."""
         sequence = part.sequence
         assert sequence.slot is not None
         tokens = sequence.tokens[sequence.decoded : sequence.decoded + part.count]
-        self.cache.append(sequence.slot, tokens)
+        self.cache.append(sequence.slot, [*tokens, *part.draft])
         sequence.decoded += part.count
 
     def retire(self, sequence: Sequence, *, keep: bool) -> int | None:

@@ -19,7 +19,8 @@ class TokenConstraint(Protocol):
     (it counts them as accepted), `accept` moves on by a sampled one. `finished`: nothing may follow
     but the end. `take_back`, asked once after either, is how many of the last tokens turned out
     wrong and are to be generated anew; `held` how many may yet turn out so, and must not be told.
-    Raises ConstraintFailed if the grammar is stuck.
+    `likely` are at most `limit` tokens that will probably come next; nothing changes. Raises
+    ConstraintFailed if the grammar is stuck.
     """
 
     def forced(self) -> list[int]: ...
@@ -29,6 +30,7 @@ class TokenConstraint(Protocol):
     def finished(self) -> bool: ...
     def held(self) -> int: ...
     def take_back(self) -> int: ...
+    def likely(self, limit: int) -> list[int]: ...
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,8 @@ class Timings:
     cached_tokens: int = 0
     prefilled_tokens: int = 0
     forced_tokens: int = 0
+    drafted_tokens: int = 0
+    accepted_tokens: int = 0
     output_tokens: int = 0
     forward_passes: int = 0
 
@@ -88,6 +92,7 @@ class Sequence:
         self.prefill = len(job.prompt)
         self.told = len(job.prompt)
         self.slot: int | None = None
+        self.draft: tuple[int, ...] = ()
         self.started = False
         self.cancelled = False
         self.sampler = Sampler(job.sampling)
@@ -137,6 +142,20 @@ class Sequence:
         if self.job.constraint.finished():
             return "stop"
         return "length" if self.output_tokens >= self.job.max_tokens else None
+
+    def propose(self, limit: int) -> None:
+        """Draft what may follow, for the next forward pass to confirm."""
+        room = self.job.max_tokens - self.output_tokens
+        self.draft = tuple(self.job.constraint.likely(min(limit, room)))
+
+    def confirm(self, draft: tuple[int, ...], before: int) -> int:
+        """How many tokens of a draft the tokens since `before` are; they are decoded already."""
+        new = self.tokens[before:]
+        count = 0
+        while count < min(len(new), len(draft)) and new[count] == draft[count]:
+            count += 1
+        self.decoded += count
+        return count
 
     def news(self, *, everything: bool) -> tuple[int, ...]:
         """Output tokens that were not told yet, without those that may be taken back."""
