@@ -93,7 +93,9 @@ class Settings(BaseSettings):
     # The address
     host: str = Field("127.0.0.1", description="address to listen on")
     port: int = Field(8080, ge=0, le=65535, description="port to listen on; 0: any free one")
-    api_key: Names = Field((), description="accepted API keys; none: no key is asked for")
+    api_key: Names = Field(
+        (), repr=False, description="accepted API keys; none: no key is asked for"
+    )
     allow_open_network: bool = Field(
         False, description="listen beyond this machine although there is no API key"
     )
@@ -124,7 +126,7 @@ def _add_flag(parser: argparse.ArgumentParser, name: str, info: FieldInfo) -> No
         "default": argparse.SUPPRESS,
         "help": f"{info.description} (default: {shown}; {PREFIX}{name.upper()})".replace("%", "%%"),
     }
-    flag = "--" + name.replace("_", "-")
+    flag = _flag(name)
     if info.annotation is bool:
         parser.add_argument(flag, action=argparse.BooleanOptionalAction, **options)
     elif typing.get_origin(info.annotation) is Literal:
@@ -150,17 +152,27 @@ def load(flags: argparse.Namespace | None = None) -> Settings:
         if name in Settings.model_fields
     }
     for name in COMMA_LISTS:
-        raw = given.get(name, os.environ.get(PREFIX + name.upper()))
-        if raw is not None:
-            parts = raw if isinstance(raw, list) else [raw]
-            given[name] = tuple(item.strip() for part in parts for item in part.split(",") if item)
+        if name in given:
+            given[name] = _items(given[name])
+            if not given[name]:  # an empty key must not come to mean that no key is needed
+                raise SetupError(f"{_flag(name)} is empty")
+        elif raw := os.environ.get(PREFIX + name.upper()):
+            given[name] = _items([raw])
     try:
         return Settings(**given)
     except ValidationError as exc:
         raise SetupError("; ".join(_complaint(error) for error in exc.errors())) from None
 
 
+def _items(parts: list[str]) -> tuple[str, ...]:
+    return tuple(item for part in parts for piece in part.split(",") if (item := piece.strip()))
+
+
 def _complaint(error: Any) -> str:
     name = str(error["loc"][0])
     value = json.dumps(error["input"], default=str)
-    return f"--{name.replace('_', '-')} ({PREFIX}{name.upper()}) is {value}: {error['msg'].lower()}"
+    return f"{_flag(name)} ({PREFIX}{name.upper()}) is {value}: {error['msg'].lower()}"
+
+
+def _flag(name: str) -> str:
+    return "--" + name.replace("_", "-")
