@@ -52,6 +52,9 @@ class Free:
     def take_back(self) -> int:
         return 0
 
+    def likely(self, limit: int) -> list[int]:
+        return []
+
 
 class Letters(Free):
     """Never lets the answer end."""
@@ -229,6 +232,7 @@ def serving(
     *,
     max_sequences: int = 4,
     queue_length: int = 64,
+    draft_tokens: int = 0,
 ) -> Iterator[Engine]:
     """A started engine that uses all sequences of the runner. At the end it is idle, and its books
     agree with the runner's.
@@ -238,6 +242,7 @@ def serving(
         cached_sequences=runner.sequences - max_sequences,
         batch_tokens=runner.batch_tokens,
         queue_length=queue_length,
+        draft_tokens=draft_tokens,
     )
     engine = Engine(runner, options)
     engine.start()
