@@ -1,0 +1,120 @@
+"""A model file and settings become the application's parts: each setting reaches its part."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from models.catalog import CatalogEntry, LocalModel
+from server import assemble as assembly
+from server.app import Parts, create_app
+from server.assemble import assemble, model_facts
+from server.config import Settings
+from server.engine.runner import RunnerOptions
+from server.errors import SetupError
+from tests.fakes import ScriptedRunner, Scripts, byte_vocabulary
+from tests.serving import CHAT, TEMPLATE, Rig, settings, started
+
+HELLO = {"messages": [{"role": "user", "content": "hello"}], "temperature": 0}
+
+
+class _Loaded(ScriptedRunner):
+    """A runner as if a GGUF had been loaded; remembers what it was asked for."""
+
+    def __init__(self, path: Path, options: RunnerOptions, template: str | None = TEMPLATE) -> None:
+        super().__init__(Scripts({"hello": "Hi."}), sequences=options.sequences)
+        self.path = path
+        self.options = options
+        self.template = template
+
+    def chat_template(self) -> str | None:
+        return self.template
+
+
+def loaded(
+    monkeypatch: pytest.MonkeyPatch, made: Settings, model: LocalModel | None = None
+) -> tuple[Parts, _Loaded]:
+    runners: list[_Loaded] = []
+
+    def load(path: Path, options: RunnerOptions) -> _Loaded:
+        runners.append(_Loaded(path, options))
+        return runners[0]
+
+    monkeypatch.setattr(assembly, "LlamaRunner", load)
+    file = model or LocalModel("tiny", (), Path("/m/tiny.gguf"), None)
+    return assemble(made, file), runners[0]
+
+
+def test_settings_reach_the_runner(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = settings(
+        context_length=1234,
+        threads=3,
+        gpu_layers=7,
+        batch_tokens=99,
+        max_sequences=2,
+        cached_sequences=5,
+        flash_attention="on",
+        kv_cache_type="q8_0",
+        mlock=True,
+    )
+    _, runner = loaded(monkeypatch, made)
+    assert runner.path == Path("/m/tiny.gguf")
+    assert runner.options == RunnerOptions(
+        context_length=1234,
+        threads=3,
+        gpu_layers=7,
+        batch_tokens=99,
+        sequences=2 + 5,
+        flash_attention="on",
+        kv_cache_type="q8_0",
+        mlock=True,
+    )
+
+
+def test_names_are_the_models_then_its_aliases_then_the_users_each_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = LocalModel("tiny", ("tiny:1", "t"), Path("/m/tiny.gguf"), None)
+    parts, _ = loaded(monkeypatch, settings(alias=("gpt-4o", "t")), model)
+    assert parts.model_names == ("tiny", "tiny:1", "t", "gpt-4o")
+
+
+async def test_the_parts_answer_a_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    parts, runner = loaded(monkeypatch, settings(batch_tokens=64))
+    async with started(Rig(create_app(parts), parts, runner)) as client:
+        answer = await client.post(CHAT, json={**HELLO, "model": "tiny"})
+    assert answer.json()["choices"][0]["message"]["content"] == "Hi."
+    assert runner.closed
+
+
+@pytest.mark.parametrize(("setting", "used"), [("auto", "chatml"), ("native", "native")])
+def test_the_catalogs_template_is_used_unless_the_user_says_otherwise(
+    setting: str, used: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry = CatalogEntry(
+        name="tiny",
+        file="tiny.gguf",
+        licence="MIT",
+        context_length=512,
+        description="",
+        sources=(),
+        prompt_template="chatml",
+    )
+    model = LocalModel("tiny", (), Path("/m/tiny.gguf"), entry)
+    parts, _ = loaded(monkeypatch, settings(prompt_template=setting), model)
+    assert parts.chat._renderers.default.template_name == used
+
+
+def test_a_template_that_is_not_there_is_a_setup_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(SetupError, match="nobody"):
+        loaded(monkeypatch, settings(prompt_template="nobody"))
+
+
+@pytest.mark.parametrize(("bos", "text"), [(False, ""), (True, "<s>")])
+def test_what_prompts_need_to_know_of_a_model(bos: bool, text: str) -> None:
+    facts = model_facts("tiny", None, byte_vocabulary(bos=bos))
+    assert (facts.name, facts.chat_template) == ("tiny", None)
+    assert (facts.bos, facts.adds_bos) == (text, bos)
+    assert facts.eos == "<|endoftext|>"
+    assert {"<|im_start|>", "<tool_call>", "<|endoftext|>"} <= set(facts.special_tokens)
