@@ -13,27 +13,36 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Any, Generic, Literal, TypeVar
 
 import llguidance
 import numpy as np
 from outlines.backends.llguidance import LLGuidanceBackend
 
 from prompts.formats import ToolFormat
-from server import schema as schemas
 from server.engine.vocabulary import Vocabulary
 from server.errors import InvalidRequest
 from server.grammar import Offer, calls_grammar, json_grammar
-from server.guide import Check, Guide, Matcher, Rules
+from server.guide import Guide, Matcher, Rules
 from server.output import OutputParser
-from server.schema import Checker, Prepared, Refusal
+from server.schema.keywords import Refusal
+from server.schema.prepare import Prepared, prepare
 from server.surface import Surface, surfaces
+from server.values import Check
 
 JsonObject = dict[str, Any]
+T = TypeVar("T")
 Mode = Literal["none", "auto", "required"]
 
-CACHED = 256  # compiled constraints that are kept
+CACHED = 256  # compiled constraints that are kept, and prepared schemas
+STACK_BYTES = 256 << 20  # for compiling: the back end recurses as deep as a schema refers
+LIMITS = {
+    # An object of many optional members makes long rows.
+    "max_items_in_row": 20_000,
+    "step_max_items": 400_000,
+    "initial_lexer_fuel": 4_000_000,
+}
 
 
 @dataclass(frozen=True)
@@ -91,57 +100,77 @@ class ConstraintCompiler:
         self._vocabulary = vocabulary
         self._can_retry = can_retry
         self._backend = _Backend(vocabulary)
-        self._cache: OrderedDict[str, Constraint] = OrderedDict()
-        self._lock = threading.Lock()
-        self._pool = ThreadPoolExecutor(1, thread_name_prefix="compile")
-        self._digits = np.array([piece[:1].isdigit() for piece in vocabulary.pieces])
+        self._constraints: _Cache[Constraint] = _Cache()
+        self._schemas: _Cache[Prepared] = _Cache()
+        self._pool = _deep_pool()
+        self._digits = np.array(
+            [len(piece) - len(piece.lstrip(b"0123456789")) for piece in vocabulary.pieces], np.uint8
+        )
 
     async def compile(self, plan: Plan) -> Constraint:
         """Off the event loop. Raises InvalidRequest that names tool, pointer and keyword."""
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._pool, self.compile_now, plan)
+        return await loop.run_in_executor(self._pool, self._cached, plan)
 
     def compile_now(self, plan: Plan) -> Constraint:
+        return self._pool.submit(self._cached, plan).result()
+
+    def _cached(self, plan: Plan) -> Constraint:
         key = plan.key()
-        with self._lock:
-            if key in self._cache:
-                self._cache.move_to_end(key)
-                return self._cache[key]
-        constraint = self._compile(plan)
-        with self._lock:
-            self._cache[key] = constraint
-            while len(self._cache) > CACHED:
-                self._cache.popitem(last=False)
+        constraint = self._constraints.get(key)
+        if constraint is None:
+            constraint = self._compile(plan)
+            self._constraints.put(key, constraint)
         return constraint
 
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _compile(self, plan: Plan) -> Constraint:
+        tools = plan.tools if plan.mode != "none" else ()
+        try:
+            return self._constrained(plan, tools)
+        except ValueError:
+            # Something is too much for the back end: what it is, its message does not say.
+            for tool in tools:
+                self._loosen(_Part.of(tool))
+            if plan.answer is not None:
+                self._loosen(_Part.of_answer(plan.answer))
+        try:
+            return self._constrained(plan, tools)
+        except ValueError as exc:
+            message = f"the tools cannot be enforced together: {exc}"
+            raise InvalidRequest(message, param="tools") from None
+
+    def _constrained(self, plan: Plan, tools: tuple[Callee, ...]) -> Constraint:
+        """Raises ValueError with what the back end has to say, InvalidRequest for a bad schema."""
         split = self._vocabulary.split_special
         ends = tuple(end for end in plan.row.end if isinstance(split(end)[0], str))
-        tools = plan.tools if plan.mode != "none" else ()
-        offers = [self._offer(tool) for tool in tools]
-        answer = self._answer(plan.answer) if plan.answer is not None else None
+        parts = {tool.name: self._prepared(_Part.of(tool)) for tool in tools}
+        offers = [Offer(name, part.grammar) for name, part in parts.items()]
+        answer = None
+        if plan.answer is not None:
+            answer = parts[""] = self._prepared(_Part.of_answer(plan.answer))
         ways = surfaces(plan.row) if offers else ()
         if plan.mode == "required" or answer:
             ways = ways[:1]
-        checks = {offer.name: check for offer, check in offers}
         matcher = None
         if offers:
             text = calls_grammar(
                 ways,
-                [offer for offer, _ in offers],
+                offers,
                 parallel=plan.parallel and plan.row.max_calls != 1,
                 ends=ends,
                 split_special=split,
-                or_json=answer[0].grammar if answer else None,
+                or_json=answer.grammar if answer else None,
             )
             matcher = self._matcher(text)
         elif answer:
-            matcher = self._matcher(json_grammar(answer[0].grammar))
-        if answer:
-            checks[""] = answer[1]
+            matcher = self._matcher(json_grammar(answer.grammar))
+        checks = {
+            name: Check(part.checker, needed=part.says_less and self._can_retry)
+            for name, part in parts.items()
+        }
         free = plan.mode != "required" and not answer
         rules = self._rules(plan.row, matcher, ways, checks, free=free)
         return Constraint(rules, ways, ends, calls_only=plan.mode == "required")
@@ -185,37 +214,34 @@ class ConstraintCompiler:
             checks=checks,
         )
 
-    def _offer(self, tool: Callee) -> tuple[Offer, Check]:
-        try:
-            prepared = self._fitted(schemas.prepare(tool.parameters, arguments=True))
-        except Refusal as exc:
-            message = f"the parameters of tool {tool.name!r} cannot be enforced: {exc}"
-            raise InvalidRequest(message, param=tool.path) from None
-        check = Check(Checker(tool.parameters), prepared.checked)
-        return Offer(tool.name, prepared.grammar), check
-
-    def _answer(self, schema: JsonObject) -> tuple[Prepared, Check]:
-        path = "response_format.json_schema.schema"
-        try:
-            prepared = self._fitted(schemas.prepare(schema, arguments=False))
-        except Refusal as exc:
-            raise InvalidRequest(f"response_format cannot be enforced: {exc}", param=path) from None
-        return prepared, Check(Checker(schema), prepared.checked)
-
-    def _fitted(self, prepared: Prepared) -> Prepared:
-        """Loosen what the back end turns out not to take; raise Refusal for what is left."""
-        for complaint, loosen in schemas.LOOSER:
-            error = self._error(json_grammar(prepared.grammar))
-            if error is None:
-                break
-            if complaint in error:
-                prepared = replace(prepared, grammar=loosen(prepared.grammar), checked=True)
-        error = self._error(json_grammar(prepared.grammar))
-        if error is not None:
-            raise Refusal("", *_blame(error))
-        if prepared.checked and not self._can_retry:
-            raise Refusal("", "a keyword", "this model cannot take back what it wrote")
+    def _prepared(self, part: _Part) -> Prepared:
+        """Raises InvalidRequest that names tool, pointer and keyword."""
+        key = part.key()
+        prepared = self._schemas.get(key)
+        if prepared is None:
+            try:
+                prepared = prepare(part.schema, arguments=part.arguments)
+                self._check_retry(prepared)
+            except Refusal as exc:
+                raise part.refused(exc) from None
+            self._schemas.put(key, prepared)
         return prepared
+
+    def _loosen(self, part: _Part) -> None:
+        """Replace what is prepared of a part, if the back end does not take it as it is."""
+        prepared = self._prepared(part)
+        if self._error(json_grammar(prepared.grammar)) is None:
+            return
+        try:
+            prepared = prepared.loosened(lambda schema: self._error(json_grammar(schema)))
+            self._check_retry(prepared)
+        except Refusal as exc:
+            raise part.refused(exc) from None
+        self._schemas.put(part.key(), prepared)
+
+    def _check_retry(self, prepared: Prepared) -> None:
+        if prepared.afterwards and not self._can_retry:
+            raise Refusal(*prepared.afterwards[0], "this model cannot take back what it wrote")
 
     def _error(self, grammar: str) -> str | None:
         try:
@@ -227,12 +253,67 @@ class ConstraintCompiler:
     def _matcher(self, grammar: str) -> Matcher:
         """Raises ValueError with what the back end has to say."""
         processor = self._backend.get_cfg_logits_processor(grammar)
-        matcher = llguidance.LLMatcher(processor.llg_tokenizer, processor.grammar, log_level=0)
+        limits = llguidance.LLParserLimits(**LIMITS)
+        matcher = llguidance.LLMatcher(
+            processor.llg_tokenizer, processor.grammar, log_level=0, limits=limits
+        )
         if matcher.is_error():
             raise ValueError(_summary(matcher.get_error()))
         if not any(matcher.deep_copy().compute_bitmask()) or _is_dead(matcher.deep_copy()):
             raise ValueError("Unsatisfiable schema: no value satisfies it")
         return matcher  # type: ignore[no-any-return]
+
+
+def _deep_pool() -> ThreadPoolExecutor:
+    """One thread with a stack of its own size, which the system only backs as far as it is used."""
+    before = threading.stack_size(STACK_BYTES)
+    try:
+        pool = ThreadPoolExecutor(1, thread_name_prefix="compile")
+        pool.submit(lambda: None).result()
+    finally:
+        threading.stack_size(before)
+    return pool
+
+
+class _Cache(Generic[T]):
+    """The values used last. For one thread."""
+
+    def __init__(self) -> None:
+        self._values: OrderedDict[str, T] = OrderedDict()
+
+    def get(self, key: str) -> T | None:
+        if key in self._values:
+            self._values.move_to_end(key)
+        return self._values.get(key)
+
+    def put(self, key: str, value: T) -> None:
+        self._values[key] = value
+        if len(self._values) > CACHED:
+            self._values.popitem(last=False)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A schema of a request, and how messages speak of it."""
+
+    schema: JsonObject
+    arguments: bool
+    title: str
+    path: str
+
+    @classmethod
+    def of(cls, tool: Callee) -> _Part:
+        return cls(tool.parameters, True, f"the parameters of tool {tool.name!r}", tool.path)
+
+    @classmethod
+    def of_answer(cls, schema: JsonObject) -> _Part:
+        return cls(schema, False, "response_format", "response_format.json_schema.schema")
+
+    def key(self) -> str:
+        return json.dumps([self.arguments, self.schema])
+
+    def refused(self, why: Refusal) -> InvalidRequest:
+        return InvalidRequest(f"{self.title} cannot be enforced: {why}", param=self.path)
 
 
 def _marker_tokens(way: Surface, vocabulary: Vocabulary) -> set[int]:
@@ -251,21 +332,6 @@ def _summary(error: str) -> str:
     text = re.split(r"\n\s*\d+ \| ", error)[0]
     text = re.sub(r"^at \d+\(\d+\): ", "", text).replace("failed to compile JSON schema: ", "")
     return re.sub(r"\s+", " ", text)[:300]
-
-
-def _blame(error: str) -> tuple[str, str]:
-    """Keyword and reason of a message."""
-    found = re.search(r'Unimplemented keys: \["([^"]+)"', error)
-    if found:
-        return found[1], "not supported"
-    for keyword in ("pattern", "oneOf", "$ref", "format", "enum", "multipleOf"):
-        if keyword in error:
-            return keyword, error
-    if "regex" in error:
-        return "pattern", error
-    if "Resource" in error or "Pointer" in error:
-        return "$ref", error
-    return "schema", error
 
 
 class _Backend(LLGuidanceBackend):  # type: ignore[misc]

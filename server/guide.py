@@ -13,26 +13,24 @@ models repeat themselves to the token limit.
 
 from __future__ import annotations
 
-import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from server.engine.vocabulary import Vocabulary
 from server.errors import ConstraintFailed
-from server.events import CallArguments, CallBegins, CallEnds
-from server.json_text import ValueTracker
 from server.openings import OpeningFinder
 from server.output import OutputParser
-from server.schema import Checker
+from server.values import Check, Fault, Values
 
 Allowed = NDArray[np.bool_]  # shape (vocabulary,)
 
-MAX_TRIES = 24
-MAX_DIGITS = 24  # of one number: more than any 64-bit integer needs
+MAX_TRIES = 64  # of one answer,
+MAX_TAKEN_BACK = 2000  # and tokens that they may cost
 
 
 class Matcher(Protocol):
@@ -51,20 +49,13 @@ class Matcher(Protocol):
 
 
 @dataclass(frozen=True)
-class Check:
-    """Holds a finished value to its schema. `needed`: the grammar says less than the schema."""
-
-    checker: Checker
-    needed: bool
-
-
-@dataclass(frozen=True)
 class Rules:
     """What is shared by all sequences of one compiled constraint.
 
     `matcher` is at its start; None: free text only. `free` is the mask of the free phase, None if
     the answer is guided from its first token. `triggers` are special tokens that open a call.
-    `parser` makes a parser of calls; `checks` has one per tool, and "" for an answer in JSON.
+    `digits` has the number of digits with which a token begins. `parser` makes a parser of calls;
+    `checks` has one per tool, and "" for an answer in JSON.
     """
 
     vocabulary: Vocabulary
@@ -72,7 +63,7 @@ class Rules:
     free: Allowed | None
     triggers: frozenset[int]
     openings: tuple[bytes, ...]
-    digits: Allowed
+    digits: NDArray[np.uint8]
     parser: Callable[[], OutputParser]
     checks: Mapping[str, Check]
 
@@ -183,7 +174,8 @@ class _Guided:
         self._prefix = prefix
         self._log: list[tuple[int, bool]] = []  # tokens, and whether they were a choice
         self._bans: dict[int, set[int]] = {}  # by position in the log
-        self._tries = 0
+        self._tries: Counter[str] = Counter()  # by what was wrong
+        self._taken_back = 0
         self._back = 0
         self._ended = False
         self._restart([])
@@ -192,7 +184,7 @@ class _Guided:
         """Set the state to what it is after `log`."""
         assert self._rules.matcher is not None
         self._matcher = self._rules.matcher.deep_copy()
-        self._values = _Values(self._rules)
+        self._values = Values(self._rules.parser, self._rules.checks)
         self._log = []
         for token in self._prefix:
             self._consume(token)
@@ -218,7 +210,7 @@ class _Guided:
     def allows(self, token: int) -> bool:
         if token in self._bans.get(len(self._log), ()):
             return False
-        if self._values.digits >= MAX_DIGITS and self._rules.digits[token]:
+        if self._rules.digits[token] > self._values.digits_left:
             return bool(self.mask()[token])
         return self._matcher.validate_tokens([token]) == 1
 
@@ -230,9 +222,8 @@ class _Guided:
             raise ConstraintFailed(f"the grammar is stuck: {self._matcher.get_error()[:200]}")
         for banned in self._bans.get(len(self._log), ()):
             allowed[banned] = False
-        if self._values.digits >= MAX_DIGITS:
-            shorter = allowed & ~self._rules.digits
-            allowed = shorter if shorter.any() else allowed
+        shorter = allowed & (self._rules.digits <= max(0, self._values.digits_left))
+        allowed = shorter if shorter.any() else allowed
         if not allowed.any():
             raise ConstraintFailed("the grammar allows no further token")
         return allowed
@@ -270,89 +261,43 @@ class _Guided:
         if self._values.repeated:
             self._ended = True
             self._back = len(self._log) - self._values.began
-        elif self._values.complaint is not None:
-            self._search(self._values.complaint)
+        elif self._values.fault is not None:
+            self._search(self._values.fault)
 
-    def _search(self, complaint: str) -> None:
-        """Go back to an earlier choice and ban what was chosen there."""
-        log, start = self._log, self._values.began
-        while self._tries < MAX_TRIES:
-            choices = [at for at in range(start, len(log)) if log[at][1]]
+    def _search(self, fault: Fault) -> None:
+        """Go back to an earlier choice and ban what was chosen there.
+
+        The choices before the end of what is wrong are tried, each time further back.
+        """
+        length, began = len(self._log), self._values.began
+        end = self._position(fault)
+        while self._tries.total() < MAX_TRIES and self._taken_back < MAX_TAKEN_BACK:
+            choices = [at for at in range(began, end) if self._log[at][1]]
             if not choices:
                 break
-            position = choices[-min(len(choices), 2 ** (self._tries // 2))]
-            self._tries += 1
-            banned = log[position][0]
+            position = choices[-min(len(choices), 2 ** (self._tries[fault.why] // 2))]
+            self._tries[fault.why] += 1
+            banned = self._log[position][0]
             self._bans = {at: bans for at, bans in self._bans.items() if at <= position}
             self._bans.setdefault(position, set()).add(banned)
-            self._restart(log[:position])
-            self._back = len(log) - position
+            self._restart(self._log[:position])
             try:
                 self.mask()
             except ConstraintFailed:
-                log = log[:position]  # nothing else can stand there: go on before it
+                end = position  # nothing else can stand there: go on before it
                 continue
+            self._back = length - position
+            self._taken_back += self._back
             return
-        raise ConstraintFailed(f"no value was found that satisfies {complaint}")
+        raise ConstraintFailed(f"no value was found that satisfies {fault.why}")
 
-
-class _Values:
-    """The values that a guided answer writes, checked when each is finished.
-
-    `began` is the length of the log where the value at hand began.
-    """
-
-    def __init__(self, rules: Rules) -> None:
-        self._rules = rules
-        self._parser = rules.parser()
-        self._answer = ValueTracker() if "" in rules.checks else None
-        self._text = b""
-        self._name: str | None = None
-        self._arguments = ""
-        self._made: list[tuple[str, str]] = []  # finished calls of the turn
-        self.began = 0
-        self.complaint: str | None = None
-        self.repeated = False
-
-    @property
-    def digits(self) -> int:
-        """Length of the run of digits at the end of what was read, outside strings."""
-        return max(self._parser.digits, self._answer.digits if self._answer else 0)
-
-    def held(self, length: int) -> int:
-        """How many of the last tokens may still be taken back."""
-        name = self._name if self._name is not None else "" if self._answer else None
-        if name is None or not (self._rules.checks[name].needed or self._may_repeat()):
-            return 0
-        return length - self.began
-
-    def _may_repeat(self) -> bool:
-        """Whether the call at hand has so far said the same as an earlier one."""
-        return any(
-            name == self._name and arguments.startswith(self._arguments)
-            for name, arguments in self._made
-        )
-
-    def feed(self, data: bytes, length: int) -> None:
-        """Read the bytes of a token, with which the log has `length` entries."""
-        for event in self._parser.feed(data):
-            if isinstance(event, CallBegins):
-                self._answer = None  # it is a call, then
-                self._name, self._arguments, self.began = event.name, "", max(0, length - 1)
-            elif isinstance(event, CallArguments):
-                self._arguments += event.text
-            elif isinstance(event, CallEnds) and self._name is not None:
-                call = (self._name, self._arguments)
-                self.repeated = call in self._made
-                self.complaint = self._check(*call)
-                self._made.append(call)
-                self._name = None
-        if self._answer and self._name is None:
-            self._text += data
-            if self._answer.feed(data) is not None:
-                self.complaint = self._check("", self._text.decode("utf-8", "replace"))
-
-    def _check(self, name: str, text: str) -> str | None:
-        value: Any = json.loads(text)
-        complaint = self._rules.checks[name].checker.complaint(value)
-        return f"{complaint} of {name}" if complaint and name else complaint
+    def _position(self, fault: Fault) -> int:
+        """The length of the log with which the end of what is wrong was written."""
+        began, pieces = self._values.began, self._rules.vocabulary.pieces
+        ends: list[int] = []
+        written = b""
+        for token, _ in self._log[began:]:
+            written += pieces[token]
+            ends.append(len(written))
+        end = written.rfind(fault.text) + fault.end
+        return began + next((at for at, upto in enumerate(ends, 1) if upto >= end), len(ends))

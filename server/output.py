@@ -10,7 +10,7 @@ import codecs
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 from server.events import CallArguments, CallBegins, CallEnds, Event, FinishReason, Text
-from server.json_text import ValueTracker
+from server.json_text import MAX_DIGITS, ValueTracker
 from server.openings import Found, OpeningFinder
 from server.surface import Surface
 
@@ -50,9 +50,9 @@ class OutputParser:
         return self._text.stopped
 
     @property
-    def digits(self) -> int:
-        """Length of the run of digits at the end of open arguments, outside strings."""
-        return self._call.digits if self._call else 0
+    def digits_left(self) -> int:
+        """How many digits may follow in a number of open arguments."""
+        return self._call.digits_left if self._call else MAX_DIGITS
 
     def feed(self, data: bytes) -> list[Event]:
         """The events that are certain with `data`."""
@@ -121,8 +121,8 @@ class _Call:
         self.rest: bytes | None = None
 
     @property
-    def digits(self) -> int:
-        return self._tracker.digits
+    def digits_left(self) -> int:
+        return self._tracker.digits_left
 
     def feed(self, data: bytes) -> Iterator[Event]:
         end = self._tracker.feed(data)

@@ -1,0 +1,70 @@
+"""Keywords whose values the back end reads otherwise, or cannot hold: numbers and formats.
+
+Where a value cannot be taken as it is, a narrower one is: what is written is then always valid, and
+some values that are valid are never written. These are the limits of canonical form.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from server.schema.keywords import JsonObject, Refusal, types_of
+
+EXACT = 2**53  # from here on a double skips whole numbers, and the back end counts in doubles
+LARGEST_INTEGER = 2**63 - 1024
+LARGEST_NUMBER = 10**15
+LONGEST = 2**31  # of texts: no answer comes near
+MOST = 50_000  # items or members that are counted one by one
+
+_YEAR = "(?:000[1-9]|00[1-9][0-9]|0[1-9][0-9]{2}|[1-9][0-9]{3})"
+_LEAP = "(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:0[48]|[2468][048]|[13579][26])00)"
+_DATE = (
+    f"(?:{_YEAR}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])"
+    "|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|02-(?:0[1-9]|1[0-9]|2[0-8]))"
+    f"|{_LEAP}-02-29)"
+)
+_CLOCK = "(?:[01][0-9]|2[0-3]):[0-5][0-9]"
+_TIME = rf"{_CLOCK}:[0-5][0-9](?:\.[0-9]{{1,9}})?(?:Z|[+-]{_CLOCK})"
+_BYTE = "(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
+
+FORMAT_PATTERNS = {
+    # Days that exist, capital letters and no leap seconds: what every reader takes.
+    "date": f"^{_DATE}$",
+    "time": f"^{_TIME}$",
+    "date-time": f"^{_DATE}T{_TIME}$",
+    "ipv4": rf"^(?:{_BYTE}\.){{3}}{_BYTE}$",
+}
+BACKEND_FORMATS = frozenset("duration email hostname ipv6 uuid uri".split())
+
+
+def bound(keyword: str, value: float, schema: JsonObject, pointer: str) -> float:
+    """A bound of numbers that the back end holds exactly, the given one or a narrower one.
+
+    Raises Refusal where that leaves nothing.
+    """
+    whole = "number" not in types_of(schema)
+    limit = LARGEST_INTEGER if whole else LARGEST_NUMBER
+    lower = keyword in ("minimum", "exclusiveMinimum")
+    if value > limit if lower else value < -limit:
+        raise Refusal(pointer, keyword, f"numbers beyond {limit:.0e} cannot be held exactly")
+    if abs(value) > limit:
+        return -limit if lower else limit
+    if isinstance(value, int) and abs(value) > EXACT and int(float(value)) != value:
+        nearest = float(value)
+        inwards = nearest >= value if lower else nearest <= value
+        return int(
+            nearest if inwards else math.nextafter(nearest, math.inf if lower else -math.inf)
+        )
+    return value
+
+
+def holdable(value: Any) -> bool:
+    """Whether all numbers in a literal value are ones that the back end holds exactly."""
+    if isinstance(value, list):
+        return all(map(holdable, value))
+    if isinstance(value, dict):
+        return all(map(holdable, value.values()))
+    if isinstance(value, float):
+        return abs(value) <= LARGEST_NUMBER
+    return not isinstance(value, int) or abs(value) <= EXACT
