@@ -74,7 +74,7 @@ class PrefixCache:
         while found:
             node, end = found.pop()
             for child in node.children:
-                common = _common_prefix(child.tokens, tokens, end)
+                common = common_prefix(child.tokens, tokens, end)
                 if end + common > length:
                     best, length = child, end + common
                 if common == len(child.tokens):
@@ -181,7 +181,7 @@ class PrefixCache:
                 node.parent.children.remove(node)
 
 
-def _common_prefix(held: list[int], tokens: Sequence[int], start: int) -> int:
+def common_prefix(held: list[int], tokens: Sequence[int], start: int = 0) -> int:
     """How many tokens `held` and `tokens[start:]` have in common at their beginning."""
     stop = min(len(held), len(tokens) - start)
     if stop <= 0 or held[0] != tokens[start]:

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from server.engine.prefix_cache import Match, PrefixCache
+from server.engine.prefix_cache import Match, PrefixCache, common_prefix
 from server.engine.sequence import Sequence
 from server.errors import Busy
 
@@ -99,6 +99,8 @@ class Scheduler:
             match = self.cache.match(sequence.tokens[:-1]) if self._reuse_prefixes else None
             if self.running and not self._fits(sequence, match):
                 return
+            if self._reuse_prefixes and self._promised(sequence) > (match.length if match else 0):
+                return
             if not self._free_slots:
                 evicted = self.cache.evict()
                 if evicted is None:
@@ -153,6 +155,21 @@ class Scheduler:
                 return
             self._free_slots.append(evicted)
             yield evicted
+
+    def _promised(self, sequence: Sequence) -> int:
+        """How many tokens of its prompt a running prefill is about to decode for it too.
+
+        Waiting for them costs nothing: a forward pass takes as long as its tokens, whose ever they
+        are.
+        """
+        return max(
+            (
+                common_prefix(other.tokens, sequence.tokens[:-1])
+                for other in self.running
+                if not other.decoding
+            ),
+            default=0,
+        )
 
     def _fits(self, sequence: Sequence, match: Match | None) -> bool:
         """Whether a sequence could be prefilled beside those that run, without pausing one."""

@@ -376,3 +376,18 @@ def _step_and_check_chunk(driver: Driver) -> None:
     assert all(one in parts or one in paused for one in streaming)
     if streaming:
         assert sum(count for one, count in parts.items() if one not in streaming) <= CHUNK
+
+
+def test_a_prefix_that_a_running_prefill_will_have_soon_is_waited_for() -> None:
+    driver = Driver(capacity=400, max_sequences=4)
+    shared = list(range(100))
+    first, second = sequence([*shared, 200]), sequence([*shared, 201])
+    other = sequence(list(range(300, 330)))
+    driver.add(first, second, other)
+    driver.admit()
+    assert driver.scheduler.running == [first]
+    while first.decoded < len(shared):
+        driver.step()
+    admitted = {one.sequence: one.shared for one in driver.admit()}
+    assert admitted[second] == len(shared)
+    assert other in driver.scheduler.running
