@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from prompts.guard import GUARD
 from prompts.render import Renderer
@@ -74,9 +74,13 @@ class ChatService:
         )
         parser = constraint.parser(new_id=new_call_id, stops=request.stop)
         generation = await self._engine.submit(job)
-        timeout_s = self._settings.request_timeout_s or None
         return Answer(
-            generation, parser, self._vocabulary, timeout_s, logs_text=self._settings.log_prompts
+            generation,
+            parser,
+            self._vocabulary,
+            timeout_s=self._settings.request_timeout_s or None,
+            logs_text=self._settings.log_prompts,
+            include_timings=request.include_timings,
         )
 
     def _prompt(self, request: ChatRequest, renderer: Renderer) -> list[int]:
@@ -146,6 +150,7 @@ class Answer:
     vocabulary: Vocabulary
     timeout_s: float | None
     logs_text: bool
+    include_timings: bool
 
     async def events(self) -> AsyncGenerator[Event, None]:
         """The events of the answer; the last one is Finish. Raises what generation failed with."""
@@ -160,7 +165,7 @@ class Answer:
                     for event in self.parser.end():
                         yield event
                     end = reason = self.parser.finish_reason(update.end or "stop")
-                    yield Finish(reason, self._usage(len(tokens)))
+                    yield Finish(reason, self._usage(len(tokens)), self._timings())
                     return
         except TimeoutError:
             end = "timeout"
@@ -179,6 +184,13 @@ class Answer:
             completion_tokens=completion_tokens,
             cached_tokens=sequence.timings.cached_tokens,
         )
+
+    def _timings(self) -> dict[str, float] | None:
+        if not self.include_timings:
+            return None
+        timings = asdict(self.generation.sequence.timings)
+        del timings["submitted"]
+        return {name: round(value, 6) for name, value in timings.items()}
 
     def _log(self, end: str, tokens: list[int]) -> None:
         sequence = self.generation.sequence

@@ -7,6 +7,7 @@ between two events.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -62,10 +63,14 @@ class CallEnds:
 
 @dataclass(frozen=True)
 class Finish:
-    """The last event. A call without its `CallEnds` before it was cut by the token limit."""
+    """The last event. A call without its `CallEnds` before it was cut by the token limit.
+
+    `timings`, where the request asks for them: seconds, tokens and forward passes by name.
+    """
 
     reason: FinishReason
     usage: Usage
+    timings: Mapping[str, float] | None = None
 
 
 Event = Reasoning | Text | CallBegins | CallArguments | CallEnds | Finish

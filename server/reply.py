@@ -14,10 +14,8 @@ from server.events import (
     CallEnds,
     Event,
     Finish,
-    FinishReason,
     Reasoning,
     Text,
-    Usage,
 )
 from server.wire.replies import (
     AssistantMessage,
@@ -70,8 +68,8 @@ class ChunkWriter:
                 return self._arguments(event) if event.text else b""
             case CallEnds():
                 return b""
-            case Finish(reason, usage):
-                return self._finish(reason, usage)
+            case Finish():
+                return self._finish(event)
 
     def error(self, error: CallwrightError) -> bytes:
         """The end of a stream that failed; nothing follows, also not `done`.
@@ -103,12 +101,14 @@ class ChunkWriter:
             {"index": event.index, "function": {"arguments": event.text}}
         )
 
-    def _finish(self, reason: FinishReason, usage: Usage) -> bytes:
-        last = self._chunk([{"index": 0, "delta": {}, "finish_reason": reason}])
+    def _finish(self, event: Finish) -> bytes:
+        last = self._chunk([{"index": 0, "delta": {}, "finish_reason": event.reason}])
+        if event.timings is not None:
+            last["timings"] = dict(event.timings)
         if not self._include_usage:
             return _sse(to_json(last))
         counts = self._chunk([])
-        counts["usage"] = token_usage(usage)
+        counts["usage"] = token_usage(event.usage)
         return _sse(to_json(last)) + _sse(to_json(counts))
 
     def _call_delta(self, delta: CallDelta) -> bytes:
@@ -150,9 +150,9 @@ def fold(events: Iterable[Event], *, id: str, created: int, model: str) -> ChatC
                     calls.append((begun, []))
                     begun = None
                 calls[-1][1].append(piece)
-            case Finish(reason, usage):
+            case Finish(reason, usage, timings):
                 message = _message("".join(text), "".join(reasoning), calls)
-                return {
+                reply: ChatCompletion = {
                     "id": id,
                     "object": "chat.completion",
                     "created": created,
@@ -160,6 +160,9 @@ def fold(events: Iterable[Event], *, id: str, created: int, model: str) -> ChatC
                     "choices": [{"index": 0, "message": message, "finish_reason": reason}],
                     "usage": token_usage(usage),
                 }
+                if timings is not None:
+                    reply["timings"] = dict(timings)
+                return reply
     raise ValueError("the events of an answer end in Finish")
 
 

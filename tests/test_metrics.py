@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from server.engine.engine import Load
 from server.engine.sequence import Timings
 from server.metrics import Metrics
-from tests.serving import rig, started
+from tests.serving import ask, rig, started
 
 
 def _values(text: bytes) -> dict[str, float]:
@@ -54,3 +56,15 @@ async def test_the_server_counts_what_it_answers() -> None:
     assert values["callwright:generation_tokens_total"] == usage["completion_tokens"]
     assert values["callwright:prompt_tokens_total"] == usage["prompt_tokens"]
     assert values['callwright:request_success_total{finished_reason="stop"}'] == 1
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_request_may_ask_where_its_time_went(stream: bool) -> None:
+    made = rig({"Hello": "hi"})
+    async with started(made) as client:
+        for asked in (False, True):
+            body = ask("Hello", stream=stream, include_timings=asked)
+            text = (await client.post("/v1/chat/completions", json=body)).text
+            assert ('"timings"' in text) == asked
+    assert '"forward_passes":' in text
+    assert '"total_s":' in text

@@ -58,7 +58,7 @@ class ChatRequest(Wire):
 
     Units: temperatures and penalties as in OpenAI's reference; `top_k` 0 and `repeat_penalty` 1
     are off; `logit_bias` maps token ids to what is added to their logits. `prompt_template` is the
-    name of a template, never a path.
+    name of a template, never a path. `include_timings` adds where the time went.
     """
 
     model: str = Field(min_length=1)
@@ -98,6 +98,7 @@ class ChatRequest(Wire):
     chat_template_kwargs: Annotated[JsonObject, AfterValidator(_check_options)] = Field(
         default_factory=dict
     )
+    include_timings: bool = False
     prompt_template: str | None = Field(None, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")
 
     @model_validator(mode="after")

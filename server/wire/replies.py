@@ -66,6 +66,7 @@ class ChatCompletion(TypedDict):
     model: str
     choices: list[Choice]
     usage: TokenUsage
+    timings: NotRequired[dict[str, float]]
 
 
 class FunctionDelta(TypedDict):
@@ -102,6 +103,7 @@ class ChatCompletionChunk(TypedDict):
     model: str
     choices: list[ChunkChoice]
     usage: NotRequired[TokenUsage]
+    timings: NotRequired[dict[str, float]]
 
 
 class ErrorBody(TypedDict):
