@@ -267,37 +267,62 @@ class _Guided:
     def _search(self, fault: Fault) -> None:
         """Go back to an earlier choice and ban what was chosen there.
 
-        The choices before the end of what is wrong are tried, each time further back.
+        The choices before the end of what is wrong are tried, each time further back, and from the
+        beginning again where that led nowhere; every fourth time those from its begin onwards,
+        where a member may be missing.
         """
-        length, began = len(self._log), self._values.began
-        end = self._position(fault)
-        while self._tries.total() < MAX_TRIES and self._taken_back < MAX_TAKEN_BACK:
-            choices = [at for at in range(began, end) if self._log[at][1]]
-            if not choices:
-                break
-            position = choices[-min(len(choices), 2 ** (self._tries[fault.why] // 2))]
+        log, began = list(self._log), self._values.began
+        first, _ = self._written(fault.begin, fault)
+        last, ending = self._written(fault.end, fault)
+        choices = [at for at in range(began, last + 1) if log[at][1]]
+        left = choices
+        while choices and self._tries.total() < MAX_TRIES and self._taken_back < MAX_TAKEN_BACK:
+            rounds, turn = divmod(self._tries[fault.why], 4)
             self._tries[fault.why] += 1
-            banned = self._log[position][0]
-            self._bans = {at: bans for at, bans in self._bans.items() if at <= position}
-            self._bans.setdefault(position, set()).add(banned)
-            self._restart(self._log[:position])
-            try:
-                self.mask()
-            except ConstraintFailed:
-                end = position  # nothing else can stand there: go on before it
-                continue
-            self._back = length - position
-            self._taken_back += self._back
-            return
+            steps = min(len(left), 2 ** (rounds % len(left).bit_length()))
+            within = [at for at in left if at >= first]
+            position = within[min(len(within), steps) - 1] if turn == 3 and within else left[-steps]
+            if self._ban(log, position, ending if position == last else None):
+                self._back = len(log) - position
+                self._taken_back += self._back
+                return
+            # Nothing else can stand there: go on before it.
+            left = [at for at in left if at < position]
+            if not left:
+                left = choices
+                self._bans = {at: bans for at, bans in self._bans.items() if at < began}
         raise ConstraintFailed(f"no value was found that satisfies {fault.why}")
 
-    def _position(self, fault: Fault) -> int:
-        """The length of the log with which the end of what is wrong was written."""
+    def _ban(self, log: Sequence[tuple[int, bool]], position: int, ending: bytes | None) -> bool:
+        """Return to a position and ban what was chosen there; False if that leaves nothing.
+
+        `ending` are the bytes that made what is wrong complete: whatever begins with them would.
+        """
+        pieces = self._rules.vocabulary.pieces
+        banned = {log[position][0]}
+        if ending:
+            banned |= {token for token, piece in enumerate(pieces) if piece.startswith(ending)}
+        self._bans = {at: bans for at, bans in self._bans.items() if at <= position}
+        self._bans.setdefault(position, set()).update(banned)
+        self._restart(log[:position])
+        try:
+            self.mask()
+        except ConstraintFailed:
+            return False
+        return True
+
+    def _written(self, offset: int, fault: Fault) -> tuple[int, bytes]:
+        """The position in the log of the token that wrote a value up to an offset.
+
+        And what of its text is up to there.
+        """
         began, pieces = self._values.began, self._rules.vocabulary.pieces
-        ends: list[int] = []
-        written = b""
-        for token, _ in self._log[began:]:
-            written += pieces[token]
-            ends.append(len(written))
-        end = written.rfind(fault.text) + fault.end
-        return began + next((at for at, upto in enumerate(ends, 1) if upto >= end), len(ends))
+        written = b"".join(pieces[token] for token, _ in self._log[began:])
+        offset += written.rfind(fault.text)
+        length = 0
+        for position, (token, _) in enumerate(self._log[began:], began):
+            piece = pieces[token]
+            if length + len(piece) >= offset:
+                return position, piece[: offset - length]
+            length += len(piece)
+        return len(self._log) - 1, b""

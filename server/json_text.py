@@ -66,13 +66,13 @@ class ValueTracker:
 class Layout:
     """Where things stand in a well-formed JSON text, in characters.
 
-    `ends` has by path the end of each value; `doubled` the ends of names that come a second time in
-    their object.
+    `spans` has by path the begin and end of each value; `doubled` those of names that come a second
+    time in their object.
     """
 
     text: str
-    ends: dict[tuple[str | int, ...], int] = field(default_factory=dict)
-    doubled: list[int] = field(default_factory=list)
+    spans: dict[tuple[str | int, ...], tuple[int, int]] = field(default_factory=dict)
+    doubled: list[tuple[int, int]] = field(default_factory=list)
 
     @classmethod
     def of(cls, text: str) -> Layout:
@@ -94,7 +94,7 @@ class Layout:
         else:
             found = (_STRING if char == '"' else _SCALAR).match(self.text, at)
             end = found.end() if found else at + 1
-        self.ends[path] = end
+        self.spans[path] = (at, end)
         return end
 
     def _object(self, at: int, path: tuple[str | int, ...]) -> int:
@@ -104,7 +104,7 @@ class Layout:
             assert found is not None  # the text is well-formed
             name, at = json.loads(found[0]), found.end()
             if name in names:
-                self.doubled.append(at)
+                self.doubled.append(found.span())
             names.add(name)
             at = self._value(self._skip(at), (*path, name))
         return at + 1

@@ -27,11 +27,12 @@ class Check:
 class Fault:
     """Why a finished value will not do.
 
-    `text` is the value, `end` how many of its bytes there are up to the end of what is wrong.
+    `text` is the value; what is wrong stands in its bytes from `begin` to `end`.
     """
 
     why: str
     text: bytes
+    begin: int
     end: int
 
 
@@ -130,10 +131,11 @@ def find_fault(text: str, checker: Checker) -> Fault | None:
     except RecursionError:
         raise Uncheckable("its values are nested too deeply") from None
     if doubled:
-        at, why = layout.doubled[0], "the rule that no name comes twice in an object"
+        (begin, end), why = layout.doubled[0], "the rule that no name comes twice in an object"
     else:
-        at, why = min((layout.ends[each.path], str(each)) for each in complaints)
-    return Fault(why, text.encode(), len(text[:at].encode()))
+        spans = ((layout.spans[each.path], str(each)) for each in complaints)
+        (begin, end), why = min(spans, key=lambda found: found[0][1])
+    return Fault(why, text.encode(), len(text[:begin].encode()), len(text[:end].encode()))
 
 
 def _finite(digits: str) -> float:

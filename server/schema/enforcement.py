@@ -3,50 +3,22 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from itertools import chain
 from typing import Any
 
-from server.schema import patterns
 from server.schema.apart import all_apart
-from server.schema.keywords import TYPES, JsonObject, Refusal, canonical, types_of
-from server.schema.narrow import BACKEND_FORMATS, FORMAT_PATTERNS, LONGEST, bound, holdable
+from server.schema.keywords import Refusal
+from server.schema.members import OBJECT_HANDLERS
+from server.schema.narrow import BACKEND_FORMATS, FORMAT_PATTERNS, bound, holdable
+from server.schema.negation import negated
 from server.schema.reduction import Handler, Node, Reducer
+from server.schema.words import IN_PLACE, lower_count, read_pattern, upper_count
 
-MAX_MEMBERS = 2_000  # of one object: what they cost grows with their square
-MAX_PATTERNS = 24  # of one object: the back end compares each with each
-MAX_PATTERN_SIZE = 400_000  # of all patterns of a schema together
 MAX_STEP = 10_000  # of multipleOf
-MAX_ALTERNATIVES = 3  # dependencies of one object: as alternatives, each doubles what is compiled
-
-IN_PLACE = frozenset(
-    "allOf anyOf oneOf $ref $dynamicRef if then else dependentSchemas contains".split()
-)
-"""Keywords whose subschemas may evaluate the members and items of the same value."""
+MAX_CONDITIONS = 6  # of a schema: as alternatives, each doubles what is compiled
 
 
 def _type(reducer: Reducer, node: Node, value: str | list[str]) -> None:
     node.result["type"] = value if isinstance(value, str) else list(dict.fromkeys(value))
-
-
-def _required(reducer: Reducer, node: Node, value: list[str]) -> None:
-    node.result["required"] = list(dict.fromkeys(value))
-
-
-def _least(keyword: str) -> Handler:
-    def put(reducer: Reducer, node: Node, value: int) -> None:
-        if value > LONGEST:
-            raise Refusal(node.at.pointer, keyword, f"no answer has {value} of anything")
-        node.at_least(keyword, value)
-
-    return put
-
-
-def _most(keyword: str) -> Handler:
-    def put(reducer: Reducer, node: Node, value: int) -> None:
-        if value < LONGEST:
-            node.at_most(keyword, value)
-
-    return put
 
 
 # Values
@@ -80,21 +52,8 @@ def _multiple_of(reducer: Reducer, node: Node, value: float) -> None:
         node.result["multipleOf"] = value
 
 
-def _read(reducer: Reducer, node: Node, keyword: str, pattern: str) -> str:
-    """A pattern as the back end reads it."""
-    try:
-        read = patterns.read(pattern)
-    except patterns.BadPattern as exc:
-        raise Refusal(node.at.pointer, keyword, f"not a regular expression: {exc}") from None
-    reducer.pattern_size += read.size
-    if reducer.pattern_size > MAX_PATTERN_SIZE:
-        why = f"the patterns of this schema are together larger than {MAX_PATTERN_SIZE}"
-        raise Refusal(node.at.pointer, keyword, why)
-    return read.grammar
-
-
 def _pattern(reducer: Reducer, node: Node, value: str) -> None:
-    node.result["pattern"] = _read(reducer, node, "pattern", value)
+    node.result["pattern"] = read_pattern(reducer, node, "pattern", value).grammar
 
 
 def _format(reducer: Reducer, node: Node, value: str) -> None:
@@ -104,122 +63,6 @@ def _format(reducer: Reducer, node: Node, value: str) -> None:
         node.conjuncts.append({"pattern": FORMAT_PATTERNS[value]})
     elif value in BACKEND_FORMATS:
         node.result["format"] = value
-
-
-# Objects
-
-
-def _properties(reducer: Reducer, node: Node, value: JsonObject) -> None:
-    if len(value) > MAX_MEMBERS:
-        raise Refusal(node.at.pointer, "properties", f"there are more than {MAX_MEMBERS}")
-    node.result["properties"] = {name: reducer.member(node, name) for name in value}
-
-
-def _pattern_properties(reducer: Reducer, node: Node, value: JsonObject) -> None:
-    read = {_read(reducer, node, "patternProperties", pattern): pattern for pattern in value}
-    if len(read) < len(value) or len(value) > MAX_PATTERNS:
-        # Any of the names, with any value.
-        reducer.note(node, "patternProperties")
-        node.result["patternProperties"] = {"|".join(f"(?:{each})" for each in read): True}
-        return
-    node.result["patternProperties"] = {
-        mine: reducer.other(node, "patternProperties", theirs) for mine, theirs in read.items()
-    }
-
-
-def _min_properties(reducer: Reducer, node: Node, value: int) -> None:
-    """The back end counts members that are not listed, and whether there is one that is."""
-    demanded = len(set(node.schema.get("required", ())))
-    if not _optional(node) or value <= demanded:
-        _least("minProperties")(reducer, node, value)
-        return
-    most = node.schema.get("maxProperties", LONGEST)
-    if not node.schema.get("patternProperties") and most > demanded + 1 and _closed(node):
-        node.at_least("minProperties", demanded + 1)
-    if value > demanded + 1 or "minProperties" not in node.result:
-        reducer.note(node, "minProperties")
-
-
-def _max_properties(reducer: Reducer, node: Node, value: int) -> None:
-    if _optional(node):
-        reducer.note(node, "maxProperties")
-    else:
-        _most("maxProperties")(reducer, node, value)
-
-
-def _optional(node: Node) -> bool:
-    """Whether members are listed that need not be there, here or in other subschemas."""
-    names = {*node.schema.get("properties", ()), *(node.closing.names or ())}
-    return bool(names - set(node.schema.get("required", ())))
-
-
-def _closed(node: Node) -> bool:
-    return node.closing.names is not None or node.schema.get("additionalProperties") is False
-
-
-def _additional_properties(reducer: Reducer, node: Node, value: Any) -> None:
-    node.result["additionalProperties"] = reducer.other(node, "additionalProperties")
-
-
-def _unevaluated_properties(reducer: Reducer, node: Node, value: Any) -> None:
-    if value is True or value == {} or "additionalProperties" in node.schema:
-        return
-    if node.schema.keys() & IN_PLACE:
-        reducer.note(node, "unevaluatedProperties")
-    else:
-        node.result["additionalProperties"] = reducer.other(node, "unevaluatedProperties")
-
-
-def _property_names(reducer: Reducer, node: Node, value: Any) -> None:
-    """Names by a pattern or a list are patternProperties, if nothing else decides about members."""
-    if value is True or value == {}:
-        return
-    pattern = _names_pattern(value)
-    decided = {"properties", "patternProperties", "unevaluatedProperties"} & node.schema.keys()
-    if pattern is None or decided or node.schema.keys() & IN_PLACE:
-        reducer.note(node, "propertyNames")
-        return
-    name = _read(reducer, node, "propertyNames", pattern)
-    others = "additionalProperties" in node.schema
-    inner = reducer.other(node, "additionalProperties") if others else True
-    node.conjuncts.append({"patternProperties": {name: inner}, "additionalProperties": False})
-
-
-def _names_pattern(schema: Any) -> str | None:
-    """The pattern that says the same of a text as a schema, if it is a simple one."""
-    if not isinstance(schema, dict):
-        return None
-    told = schema.keys() & HANDLERS.keys() - {"type"}
-    if schema.get("type", "string") != "string" or len(told) != 1:
-        return None
-    if told == {"pattern"}:
-        return str(schema["pattern"])
-    values = schema.get("enum", [schema.get("const")]) if told <= {"enum", "const"} else []
-    if not values or not all(isinstance(value, str) for value in values):
-        return None
-    texts = ("".join(f"\\u{{{ord(char):x}}}" for char in value) for value in values)
-    return f"^(?:{'|'.join(texts)})$"
-
-
-def _dependent_required(reducer: Reducer, node: Node, value: dict[str, list[str]]) -> None:
-    demands = {name: names for name, names in value.items() if names}
-    # Names that are not listed would have to come in this order.
-    listed = {*demands, *chain(*demands.values())} <= node.schema.get("properties", {}).keys()
-    if len(demands) > MAX_ALTERNATIVES or not listed:
-        reducer.note(node, "dependentRequired")
-        return
-    for name, names in demands.items():
-        there = {"required": list(dict.fromkeys([name, *names]))}
-        node.conjuncts.append({"anyOf": [{"properties": {name: False}}, there]})
-
-
-def _dependent_schemas(reducer: Reducer, node: Node, value: JsonObject) -> None:
-    if len(value) > MAX_ALTERNATIVES:
-        reducer.note(node, "dependentSchemas")
-        return
-    for name in value:
-        there = {"required": [name], "allOf": [reducer.part(node, "dependentSchemas", name)]}
-        node.conjuncts.append({"anyOf": [{"properties": {name: False}}, there]})
 
 
 # Arrays
@@ -295,50 +138,31 @@ def _reference(keyword: str) -> Handler:
 
 
 def _not(reducer: Reducer, node: Node, value: Any) -> None:
-    if value is False:
-        return
-    negated = _negated(value, node.schema)
-    if negated is None:
+    without = negated(value, node.schema)
+    if without is None:
         reducer.note(node, "not")
-    else:
-        node.conjuncts.append(negated)
-
-
-def _negated(schema: Any, beside: JsonObject) -> Any:
-    """What says exactly that a schema does not hold, where that can be said; else None."""
-    if not isinstance(schema, dict):
-        return False
-    told = schema.keys() & HANDLERS.keys()
-    if not told:
-        return False
-    if told == {"type"}:
-        named = types_of(schema)
-        if "integer" in named and "number" not in named:
-            return None  # the numbers that are not whole
-        return (
-            {"type": [name for name in TYPES if name not in named]} if named < {*TYPES} else False
-        )
-    if told == {"required"} and len(schema["required"]) == 1:
-        return {"type": "object", "properties": {schema["required"][0]: False}}
-    if told <= {"enum", "const"} and "enum" in beside:
-        refused = {canonical(each) for each in schema.get("enum", [schema.get("const")])}
-        return {"enum": [each for each in beside["enum"] if canonical(each) not in refused]}
-    return None
+    elif without is not True:
+        node.conjuncts.append(without)
 
 
 def _if(reducer: Reducer, node: Node, value: Any) -> None:
-    branches = {"then", "else"} & node.schema.keys()
-    if not branches:
+    """Two alternatives, if it can be said that the condition does not hold."""
+    if not {"then", "else"} & node.schema.keys():
         return
-    if isinstance(value, bool):
-        holds = "then" if value else "else"
-        if holds in branches:
-            node.conjuncts.append(reducer.part(node, holds))
+    without = negated(value, node.schema)
+    if without is None or reducer.conditions == MAX_CONDITIONS:
+        reducer.note(node, "if")
         return
-    reducer.note(node, "if")
+    reducer.conditions += 1
+    with_it = [reducer.part(node, "if")]
+    if "then" in node.schema:
+        with_it.append(reducer.part(node, "then"))
+    without_it = [without, reducer.part(node, "else")] if "else" in node.schema else [without]
+    node.conjuncts.append({"anyOf": [{"allOf": with_it}, {"allOf": without_it}]})
 
 
 HANDLERS: dict[str, Handler] = {
+    **OBJECT_HANDLERS,
     "type": _type,
     "enum": _enum,
     "const": _const,
@@ -347,20 +171,10 @@ HANDLERS: dict[str, Handler] = {
         for keyword in ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
     },
     "multipleOf": _multiple_of,
-    **{keyword: _least(keyword) for keyword in ("minLength", "minItems")},
-    **{keyword: _most(keyword) for keyword in ("maxLength", "maxItems")},
-    "minProperties": _min_properties,
-    "maxProperties": _max_properties,
+    **{keyword: lower_count(keyword) for keyword in ("minLength", "minItems")},
+    **{keyword: upper_count(keyword) for keyword in ("maxLength", "maxItems")},
     "pattern": _pattern,
     "format": _format,
-    "properties": _properties,
-    "patternProperties": _pattern_properties,
-    "additionalProperties": _additional_properties,
-    "unevaluatedProperties": _unevaluated_properties,
-    "propertyNames": _property_names,
-    "required": _required,
-    "dependentRequired": _dependent_required,
-    "dependentSchemas": _dependent_schemas,
     "prefixItems": _prefix_items,
     "items": _items,
     "unevaluatedItems": _unevaluated_items,

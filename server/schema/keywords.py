@@ -18,6 +18,15 @@ SINGLES = (
     " unevaluatedProperties"
 ).split()
 
+SAYING = frozenset(
+    "type enum const minimum maximum exclusiveMinimum exclusiveMaximum multipleOf minLength"
+    " maxLength pattern format properties patternProperties additionalProperties"
+    " unevaluatedProperties propertyNames required minProperties maxProperties dependentRequired"
+    " dependentSchemas prefixItems items unevaluatedItems uniqueItems contains minItems maxItems"
+    " allOf anyOf oneOf $ref $dynamicRef not if".split()
+)
+"""Keywords that say something of a value by themselves."""
+
 TYPES = ("null", "boolean", "integer", "number", "string", "array", "object")
 
 

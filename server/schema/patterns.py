@@ -52,11 +52,14 @@ class BadPattern(ValueError):
 class Pattern:
     """`grammar` is for the back end, `check` for the `regex` module.
 
-    `size` is its length with all counted repetitions written out: what compiling it costs.
+    The back end knows no conditions on the surroundings (lookarounds, word edges) and no
+    references to groups: without them `grammar` matches more, and is not `exact`. `size` is the
+    length with all counted repetitions written out: what compiling it costs.
     """
 
     grammar: str
     check: str
+    exact: bool
     size: int
 
 
@@ -66,7 +69,7 @@ def read(pattern: str) -> Pattern:
         raise BadPattern(f"longer than {MAX_LENGTH} characters")
     reader = _Reader(pattern)
     reader.run()
-    return Pattern("".join(reader.grammar), "".join(reader.check), reader.size)
+    return Pattern("".join(reader.grammar), "".join(reader.check), reader.exact, reader.size)
 
 
 def complement(ranges: Ranges) -> Ranges:
@@ -99,19 +102,34 @@ def _set(ranges: Ranges) -> str:
     )
 
 
+@dataclass
+class _Group:
+    """A group of the pattern. `begin` is where its text begins in the grammar's form.
+
+    `name` is None for one that captures nothing, `text` its grammar once it is closed.
+    """
+
+    name: str | None
+    begin: int
+    size_before: int
+    around: bool = False
+    text: str = ""
+
+
 class _Reader:
     """Reads a pattern from left to right, writing both forms."""
 
     def __init__(self, pattern: str) -> None:
         self._text = pattern
         self._at = 0
-        self._open: list[tuple[bool, int]] = []  # groups: may they be repeated, size before them
+        self._open: list[_Group] = []
+        self._captures: list[_Group] = []
+        self._references: list[str] = []
         self._atom = False  # whether a quantifier may come now
         self._atom_size = 0
-        self._groups: list[str] = []  # capturing ones with their names, if any
-        self._references: list[str] = []
         self.grammar: list[str] = []
         self.check: list[str] = []
+        self.exact = True
         self.size = 0
 
     def run(self) -> None:
@@ -122,19 +140,21 @@ class _Reader:
         if self._open:
             raise BadPattern("a group is not closed")
         for name in self._references:
-            if int(name) > len(self._groups) if name.isdecimal() else name not in self._groups:
+            if self._captured(name) is None:
                 raise BadPattern(f"it refers to a group {name} that is not there")
+
+    def _captured(self, name: str) -> _Group | None:
+        """The group that a reference means, so far as it was read."""
+        if name.isdecimal():
+            return self._captures[int(name) - 1] if int(name) <= len(self._captures) else None
+        return next((group for group in self._captures if group.name == name), None)
 
     def _next(self) -> None:
         char = self._take()
         if char == "(":
             self._group()
         elif char == ")":
-            if not self._open:
-                raise BadPattern("a group is closed that was not opened")
-            repeatable, before = self._open.pop()
-            self._write(")", atom=repeatable)
-            self._atom_size = self.size - before
+            self._close()
         elif char == "[":
             self._class()
         elif char == "\\":
@@ -178,13 +198,13 @@ class _Reader:
         self.size += 1
 
     def _group(self) -> None:
-        repeatable, before = True, self.size
+        group = _Group(None, len(self.grammar), self.size)
         if found := self._match(_NAMED):
             self._write("(", check=f"(?P<{found[1]}>")
-            self._groups.append(found[1])
+            group.name = found[1]
         elif found := self._match(_AROUND):
             self._write("(" + found[0])
-            repeatable = False
+            group.around = True
         elif found := self._match(_PLAIN_GROUP):
             self._write("(" + found[0])
         elif found := self._match(_FLAGS):
@@ -194,11 +214,34 @@ class _Reader:
             raise BadPattern("it has a kind of group that ECMA-262 does not know")
         else:
             self._write("(")
-            self._groups.append("")
+            group.name = ""
         self._atom = False
-        self._open.append((repeatable, before))
+        self._open.append(group)
+        if group.name is not None:
+            self._captures.append(group)
         if len(self._open) > MAX_GROUPS:
             raise BadPattern(f"groups are nested more than {MAX_GROUPS} deep")
+
+    def _close(self) -> None:
+        if not self._open:
+            raise BadPattern("a group is closed that was not opened")
+        group = self._open.pop()
+        self._write(")", atom=not group.around)
+        self._atom_size = self.size - group.size_before
+        if group.around:
+            del self.grammar[group.begin :]
+            self.exact = False
+        elif group.name is not None:
+            group.text = "".join(self.grammar[group.begin :])
+
+    def _reference(self, name: str, check: str) -> None:
+        """What a group has matched again: in the grammar, anything that it may match."""
+        self._references.append(name)
+        group = self._captured(name)
+        text = f"(?:{group.text})?" if group and group.text else ""
+        self._write(f"(?:{text})", check=check)
+        self.size += len(text)
+        self.exact = False
 
     def _quantifier(self, char: str) -> bool:
         """Read a quantifier; False if a brace is only a brace."""
@@ -220,17 +263,17 @@ class _Reader:
         char = self._take()
         if char in "bB":
             edge = WORD_END.format(_set(WORD))
-            self._write(f"\\{char}", atom=False, check=edge if char == "b" else f"(?!{edge})")
+            self._write("", atom=False, check=edge if char == "b" else f"(?!{edge})")
+            self.exact = False
         elif char in "123456789":
             found = self._match(_DIGIT)
-            self._references.append(char + (found[0] if found else ""))
-            self._write(f"(?:\\{self._references[-1]})")
+            number = char + (found[0] if found else "")
+            self._reference(number, f"(?:\\{number})")
         elif char == "k":
             found = self._match(_NAME)
             if not found:
                 raise BadPattern("\\k without the name of a group")
-            self._references.append(found[1])
-            self._write(f"(?P={found[1]})")
+            self._reference(found[1], f"(?P={found[1]})")
         elif char in CLASSES:
             self._write(f"[{_set(CLASSES[char])}]")
         elif char in "pP":
@@ -295,7 +338,10 @@ class _Reader:
             self._write(f"[{'^' if negated else ''}{''.join(parts)}]")
         else:
             everything = f"[{_set(((0, TOP),))}]"
-            self._write(everything if negated else f"(?!{everything})[{literal(0)}]")
+            self._write(
+                everything, check=everything if negated else f"(?!{everything}){everything}"
+            )
+            self.exact &= negated
 
     def _member(self, parts: list[str]) -> int | None:
         """The next character in brackets; None for a set of them, which is added to `parts`."""

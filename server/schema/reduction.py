@@ -89,7 +89,8 @@ class Reducer:
 
     `afterwards` are the keywords left out, with their pointers. `loose_keys`: it has objects whose
     members the back end does not hold apart. `pointers` are where nodes of the result come from, by
-    identity. `pattern_size` is that of all patterns so far. Raises Refusal.
+    identity. `pattern_size` is that of all patterns so far, `conditions` the number of those that
+    became alternatives. Raises Refusal.
     """
 
     def __init__(self, references: References, handlers: Mapping[str, Handler]) -> None:
@@ -103,6 +104,7 @@ class Reducer:
         self._waiting: deque[tuple[str, Target, Mode]] = deque()
         self._nodes = 0
         self.pattern_size = 0
+        self.conditions = 0
 
     def reduce(self, schema: JsonObject, *, arguments: bool) -> JsonObject:
         """The schema for the back end. `arguments`: its object is empty if nothing is listed."""
@@ -192,7 +194,7 @@ class Reducer:
                 }
             )
         if not demanded:
-            return Closing(branches=dict.fromkeys(ALTERNATIVES, frozenset()))
+            return Closing(branches=dict.fromkeys(listings, frozenset()))
         for each in listings.values():
             names += each.required
         return Closing(names, dict.fromkeys(ALTERNATIVES))
