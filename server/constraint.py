@@ -79,6 +79,10 @@ class Constraint:
         self._ways = ways
         self._ends = ends
         self._calls_only = calls_only
+        # The first of each compiles its patterns, with many tools for a long time: off the event
+        # loop here. `regex` keeps them.
+        self.guide()
+        self.parser(new_id=str, stops=())
 
     def guide(self) -> Guide:
         return Guide(self._rules)
@@ -86,6 +90,7 @@ class Constraint:
     def parser(self, *, new_id: Callable[[], str], stops: Iterable[str]) -> OutputParser:
         return OutputParser(
             self._ways,
+            names=[name for name in self._rules.checks if name],
             new_id=new_id,
             stops=(*stops, *self._ends),
             token_markers=self._rules.vocabulary.special_ids,
@@ -201,7 +206,7 @@ class ConstraintCompiler:
         allowed[list(vocabulary.end | triggers)] = True
 
         def parser() -> OutputParser:
-            return OutputParser(ways, new_id=lambda: "", token_markers=tokens)
+            return OutputParser(ways, names=names, new_id=lambda: "", token_markers=tokens)
 
         return Rules(
             vocabulary=vocabulary,

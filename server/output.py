@@ -18,7 +18,8 @@ from server.surface import Surface
 class OutputParser:
     """Parses one answer. `feed` bytes as they come, then `end`.
 
-    `ways` are the surfaces in which calls may be written, none if there can be no call. `stops` end
+    `ways` are the surfaces in which calls of the tools `names` may be written, none if there can be
+    no call. What looks like a call of another tool is text: no constraint held it. `stops` end
     text, never a call. `token_markers` are texts of special tokens. `calls_only`: there is no text,
     whatever stands outside calls.
     """
@@ -27,18 +28,19 @@ class OutputParser:
         self,
         ways: Sequence[Surface],
         *,
+        names: Collection[str],
         new_id: Callable[[], str],
         stops: Sequence[str] = (),
         token_markers: Collection[str] = (),
         calls_only: bool = False,
     ) -> None:
         self._finder = OpeningFinder(
-            [way.head(first=True) for way in ways if not way.opens_with(token_markers)],
-            anywhere=[way.head(first=True) for way in ways if way.opens_with(token_markers)],
+            [way.head(names, first=True) for way in ways if not way.opens_with(token_markers)],
+            anywhere=[way.head(names, first=True) for way in ways if way.opens_with(token_markers)],
         )
         self._markers = [way.marker.encode() for way in ways if way.marker]
         self._calls_only = calls_only
-        self._heads = [way.head(first=False) for way in ways]
+        self._heads = [way.head(names, first=False) for way in ways]
         self._new_id = new_id
         self._text = _TextGate(stops)
         self._call: _Call | None = None

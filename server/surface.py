@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 from prompts.formats import Loose, ToolFormat
 
-NAME = r"[A-Za-z0-9_.\-]{1,128}"
 SPACE = r"[ \t\r\n]{0,24}"
 IDS = {
     "none": r"[A-Za-z0-9_\-]{1,40}",
@@ -61,11 +60,10 @@ class Surface:
         if self.marker:
             return re.escape(self.marker).encode()
         head, _, _ = self.call.partition("«name»")
-        alternatives = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
-        return f'{self._flexible(self.open)}{self._flexible(head)}(?:{alternatives})"'.encode()
+        return f'{self._flexible(self.open)}{self._flexible(head)}(?:{_any(names)})"'.encode()
 
-    def head(self, *, first: bool) -> bytes:
-        """A pattern for a call up to its arguments; group `name` is the tool.
+    def head(self, names: Collection[str], *, first: bool) -> bytes:
+        """A pattern for a call of one of `names` up to its arguments; group `name` is the tool.
 
         `first`: with the opening of the turn before it.
         """
@@ -73,18 +71,18 @@ class Surface:
         text = self._flexible(self.open) if first else ""
         for position, part in enumerate(PLACEHOLDER.split(before)):
             if position % 2:
-                text += self._placeholder(part)
+                text += self._placeholder(part, _any(names))
             elif position == 0:
                 text += self._flexible(part)
             else:
                 text += re.escape(part)
         return text.encode()
 
-    def _placeholder(self, name: str) -> str:
+    def _placeholder(self, name: str, tools: str) -> str:
         if name == "name":
-            return f"(?P<name>{NAME})"
+            return f"(?P<name>{tools})"
         if name == "id":
-            return rf"functions\.(?P<name>{NAME}):[0-9]+" if self.ids == "kimi" else IDS[self.ids]
+            return rf"functions\.(?P<name>{tools}):[0-9]+" if self.ids == "kimi" else IDS[self.ids]
         return IDS["index"]
 
     def _flexible(self, text: str) -> str:
@@ -102,6 +100,11 @@ def surfaces(row: ToolFormat) -> tuple[Surface, ...]:
         for way in ways
     )
     return (native, *loose)
+
+
+def _any(names: Collection[str]) -> str:
+    """Alternatives for a pattern, longest first: a name may be the beginning of another."""
+    return "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
 
 
 def flexible(text: str) -> str:

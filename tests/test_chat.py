@@ -115,6 +115,20 @@ async def test_allowed_tools_are_the_only_ones_called_but_all_are_in_the_prompt(
     assert reply["usage"]["prompt_tokens"] == free["usage"]["prompt_tokens"]
 
 
+@PLAIN_AND_STREAMED
+@pytest.mark.parametrize("name", ["get_time", "nobody", "get_weather2", "get_weath"])
+@pytest.mark.parametrize("form", ["{}", "```json\n{}\n```", "Look:\n```\n{}\n```\nRight?"])
+async def test_what_looks_like_a_call_of_another_tool_is_text(
+    form: str, name: str, stream: bool
+) -> None:
+    said = form.replace("{}", f'{{"name": "{name}", "arguments": {{"city": 3}}}}')
+    body = ask("weather", tools=[tool("get_weather")])
+    reply = await answer_to({"weather": said}, body, stream=stream)
+    assert calls_of(reply) == []
+    assert content_of(reply) == said
+    assert reason_of(reply) == "stop"
+
+
 async def test_allowed_tools_let_text_be_in_auto() -> None:
     allowed = [{"type": "function", "function": {"name": "get_time"}}]
     choice = {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": allowed}}
@@ -226,7 +240,8 @@ async def test_what_cannot_be_honoured_is_refused_by_name(
     said=st.lists(
         st.sampled_from(
             ["<tool_call>", "</tool_call>", "\n", WEATHER, TIME, "```json\n", "```", "Hello",
-             '{"name": "', "get_weather", '", "arguments": {', "}", "ä", "天", " ", "END"]
+             '{"name": "', "get_weather", '", "arguments": {', "}", "ä", "天", " ", "END",
+             '{"name": "nobody", "arguments": {"x": 1}}', '{"name": "get_time2"']
         ),
         max_size=6,
     ).map("".join),
@@ -249,6 +264,7 @@ async def test_a_stream_adds_up_to_the_plain_answer(said: str, choice: str, limi
     }
     if reason_of(plain) != "length":
         calls = plain["choices"][0]["message"].get("tool_calls", [])
+        assert {one["function"]["name"] for one in calls} <= {"get_weather", "get_time"}
         arguments = [json.loads(one["function"]["arguments"]) for one in calls]
         assert all(set(one) == {"city"} for one in arguments)
         assert (reason_of(plain) == "tool_calls") == bool(arguments)
