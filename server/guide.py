@@ -30,7 +30,7 @@ from server.values import Check, Fault, Values
 Allowed = NDArray[np.bool_]  # shape (vocabulary,)
 
 MAX_TRIES = 64  # of one answer,
-MAX_TAKEN_BACK = 2000  # and tokens that they may cost
+MAX_TAKEN_BACK = 4000  # and tokens that they may cost
 
 
 class Matcher(Protocol):
@@ -220,10 +220,10 @@ class _Guided:
         allowed = np.unpackbits(bits, bitorder="little", count=size).view(np.bool_)
         if self._matcher.is_error():
             raise ConstraintFailed(f"the grammar is stuck: {self._matcher.get_error()[:200]}")
-        for banned in self._bans.get(len(self._log), ()):
-            allowed[banned] = False
         shorter = allowed & (self._rules.digits <= max(0, self._values.digits_left))
         allowed = shorter if shorter.any() else allowed
+        for banned in self._bans.get(len(self._log), ()):
+            allowed[banned] = False
         if not allowed.any():
             raise ConstraintFailed("the grammar allows no further token")
         return allowed

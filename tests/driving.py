@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from random import Random
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import regex
@@ -19,6 +19,7 @@ from server.engine.sampler import Allowed, Sampling
 from server.engine.sequence import EndReason, Job
 from server.engine.sequence import Sequence as EngineSequence
 from server.engine.vocabulary import Vocabulary
+from server.errors import ConstraintFailed
 from server.events import CallArguments, CallBegins, CallEnds, Event, Reasoning, Text
 from tests.fakes import byte_vocabulary
 
@@ -195,3 +196,27 @@ def assert_calls_hold(driven: Driven, tools: Sequence[Callee]) -> None:
         assert_satisfies(arguments, schemas[name])
     if driven.end == "stop":
         assert folded.done == len(folded.calls)
+
+
+Verdict = Literal["accepted", "grammar", "check", "late"]
+
+
+def verdict(constraint: Constraint, vocabulary: Vocabulary, text: str) -> Verdict:
+    """What becomes of an answer that a model wants to write: who stops it, if anyone does.
+
+    "late" is a check that fails after the answer was told, which must not be needed.
+    """
+    guide = constraint.guide()
+    parts = vocabulary.split_special(text)
+    for part in parts:
+        tokens = [part] if isinstance(part, int) else vocabulary.encode_text(part.encode())
+        for token in tokens:
+            if not guide.allows(token):
+                return "grammar"
+            try:
+                guide.accept(token)
+            except ConstraintFailed as exc:
+                return "late" if "breaks" in exc.message else "check"
+            if guide.take_back():
+                return "check"
+    return "accepted" if guide.finished() or guide.allows(vocabulary.eos) else "grammar"

@@ -111,7 +111,9 @@ class _Loosener:
                 result[key] = value
         if name is not None and name not in self._fixed:
             self._fixed.add(name)
-            self._definitions[name] = self._fix(self._definitions[name], pointer)
+            body = self._definitions[name]
+            self._definitions[name] = True  # what refers back to it is not to blame
+            self._definitions[name] = self._fix(body, pointer)
         return self._less(result, pointer) if self._bad(result) else result
 
     def _less(self, node: JsonObject, pointer: str) -> JsonObject:

@@ -106,7 +106,8 @@ def _set(ranges: Ranges) -> str:
 class _Group:
     """A group of the pattern. `begin` is where its text begins in the grammar's form.
 
-    `name` is None for one that captures nothing, `text` its grammar once it is closed.
+    `name` is None for one that captures nothing, `text` its grammar once it is closed, `size` that
+    of all of it.
     """
 
     name: str | None
@@ -114,6 +115,7 @@ class _Group:
     size_before: int
     around: bool = False
     text: str = ""
+    size: int = 0
 
 
 class _Reader:
@@ -227,7 +229,7 @@ class _Reader:
             raise BadPattern("a group is closed that was not opened")
         group = self._open.pop()
         self._write(")", atom=not group.around)
-        self._atom_size = self.size - group.size_before
+        self._atom_size = group.size = self.size - group.size_before
         if group.around:
             del self.grammar[group.begin :]
             self.exact = False
@@ -240,7 +242,8 @@ class _Reader:
         group = self._captured(name)
         text = f"(?:{group.text})?" if group and group.text else ""
         self._write(f"(?:{text})", check=check)
-        self.size += len(text)
+        self._atom_size = group.size if group else 1
+        self.size += self._atom_size
         self.exact = False
 
     def _quantifier(self, char: str) -> bool:
