@@ -199,6 +199,13 @@ class ConstraintCompiler:
             for token in vocabulary.split_special(way.marker)[:1]
             if isinstance(token, int)
         }
+        joints = {
+            token
+            for way in by_text
+            if not way.literal
+            for token in vocabulary.split_special(way.prefix)
+            if isinstance(token, int)
+        }
         names = [name for name in checks if name]
         allowed = np.ones(len(vocabulary), np.bool_)
         allowed[list(vocabulary.control)] = False
@@ -213,6 +220,7 @@ class ConstraintCompiler:
             matcher=matcher,
             free=allowed if free else None,
             triggers=frozenset(triggers) if free else frozenset(),
+            joints=frozenset(joints) if free else frozenset(),
             openings=tuple(way.opening(names) for way in by_text) if free and names else (),
             digits=self._digits,
             parser=parser,

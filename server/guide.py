@@ -53,15 +53,17 @@ class Rules:
     """What is shared by all sequences of one compiled constraint.
 
     `matcher` is at its start; None: free text only. `free` is the mask of the free phase, None if
-    the answer is guided from its first token. `triggers` are special tokens that open a call.
-    `digits` has the number of digits with which a token begins. `parser` makes a parser of calls;
-    `checks` has one per tool, and "" for an answer in JSON.
+    the answer is guided from its first token. `triggers` are special tokens that open a call,
+    `joints` those within the text that opens one. `digits` has the number of digits with which a
+    token begins. `parser` makes a parser of calls; `checks` has one per tool, and "" for an answer
+    in JSON.
     """
 
     vocabulary: Vocabulary
     matcher: Matcher | None
     free: Allowed | None
     triggers: frozenset[int]
+    joints: frozenset[int]
     openings: tuple[bytes, ...]
     digits: NDArray[np.uint8]
     parser: Callable[[], OutputParser]
@@ -89,9 +91,12 @@ class Guide:
         if token in self._rules.triggers or token in self._rules.vocabulary.end:
             return True
         assert self._rules.free is not None
-        if not self._rules.free[token] or token in self._refused:
+        if token in self._refused:
             return False
-        return not self._opens(token) or self._enters(token)
+        opens = self._opens(token)
+        if not self._rules.free[token] and not (opens and token in self._rules.joints):
+            return False
+        return not opens or self._enters(token)
 
     def mask(self) -> Allowed:
         if self._guided:
@@ -100,6 +105,7 @@ class Guide:
             return _Guided(self._rules, self._takeover).mask()
         assert self._rules.free is not None
         allowed = self._rules.free.copy()
+        allowed[[token for token in self._rules.joints if self._opens(token)]] = True
         allowed[list(self._refused)] = False
         return allowed
 
@@ -133,18 +139,30 @@ class Guide:
         is entered before this token, which is chosen again under the grammar.
         """
         held, piece = self._finder.held, self._rules.vocabulary.pieces[token]
-        if self._fits(self._tail(held + piece)):
+        if self._entry(held + piece) is not None:
             return True
-        before = self._tail(held)
-        if held and self._fits(before):
-            self._takeover = before
-        else:
+        self._takeover = self._entry(held) if held else None
+        if self._takeover is None:
             self._refused.add(token)
         return False
 
-    def _tail(self, text: bytes) -> list[int]:
-        """Tokens of an opening. The grammar is one of bytes: any tokens of that text will do."""
-        return self._rules.vocabulary.encode_text(text.lstrip(b" \t\n"))
+    def _entry(self, text: bytes) -> list[int] | None:
+        """Tokens of an opening that the grammar takes; None if it does not take this one.
+
+        The grammar is one of bytes: any tokens of a text will do, if it has no marker that is a
+        token. White space before an opening may belong to it.
+        """
+        vocabulary = self._rules.vocabulary
+        bare = text.lstrip(b" \t\n")
+        for begin in range(len(text) - len(bare), -1, -1):
+            tokens = vocabulary.encode_text(text[begin:])
+            if self._fits(tokens):
+                return tokens
+            if self._rules.joints:
+                tokens = _with_markers(vocabulary, text[begin:])
+                if self._fits(tokens):
+                    return tokens
+        return None
 
     def _fits(self, tokens: list[int]) -> bool:
         assert self._rules.matcher is not None
@@ -158,12 +176,20 @@ class Guide:
         elif self._takeover is not None:
             self._guided = _Guided(self._rules, self._takeover)
             self._guided.accept(token)
-        elif self._opens(token):
-            self._guided = _Guided(self._rules, self._tail(self._finder.held + piece))
+        elif self._opens(token) and (entry := self._entry(self._finder.held + piece)):
+            self._guided = _Guided(self._rules, entry)
         else:
             self._finder.feed(piece)
         self._refused.clear()
         self._takeover = None
+
+
+def _with_markers(vocabulary: Vocabulary, text: bytes) -> list[int]:
+    """Tokens of a text, with special tokens as such."""
+    tokens: list[int] = []
+    for part in vocabulary.split_special(text.decode("utf-8", "replace")):
+        tokens += [part] if isinstance(part, int) else vocabulary.encode_text(part.encode())
+    return tokens
 
 
 class _Guided:

@@ -220,3 +220,80 @@ def verdict(constraint: Constraint, vocabulary: Vocabulary, text: str) -> Verdic
             if guide.take_back():
                 return "check"
     return "accepted" if guide.finished() or guide.allows(vocabulary.eos) else "grammar"
+
+
+class NotWritten(AssertionError):
+    """The constraint does not let a text be written."""
+
+
+Part = bytes | int
+"""A piece of text, in any tokens, or a special token."""
+
+
+class Writer:
+    """Writes parts with a constraint, in tokens that are chosen at random."""
+
+    def __init__(self, constraint: Constraint, vocabulary: Vocabulary, random: Random) -> None:
+        self._guide = constraint.guide()
+        self._vocabulary = vocabulary
+        self._random = random
+        self._plain = [t for t in range(len(vocabulary)) if t not in vocabulary.special]
+        self._parts: list[Part] = []
+        self.tokens: list[int] = []
+
+    def write(self, parts: Sequence[Part]) -> bytes:
+        """The bytes of all parts, once they are written. Raises NotWritten."""
+        self._parts = [part for part in parts if part != b""]
+        while True:
+            for token in self._guide.forced():
+                self._take(token)
+            if not self._parts:
+                break
+            token = self._choose(self._parts[0])
+            self._guide.accept(token)
+            self._take(token)
+            if self._guide.take_back():
+                raise NotWritten(f"{self._so_far} is taken back")
+        if not self._guide.finished() and not self._guide.allows(self._vocabulary.eos):
+            raise NotWritten(f"{self._so_far} is not enough")
+        return self._vocabulary.decode(self.tokens)
+
+    @property
+    def _so_far(self) -> str:
+        return repr(self._vocabulary.decode(self.tokens))
+
+    def _choose(self, part: Part) -> int:
+        """A token that goes on with a part. It is asked for as the sampler does."""
+        pieces = self._vocabulary.pieces
+        if isinstance(part, int):
+            candidates = [part]
+        else:
+            candidates = [token for token in self._plain if part.startswith(pieces[token])]
+        self._random.shuffle(candidates)
+        for token in candidates:
+            if self._guide.allows(token) and self._guide.mask()[token]:
+                return token
+        raise NotWritten(f"after {self._so_far}: {part!r}")
+
+    def _take(self, token: int) -> None:
+        """Count a token as written."""
+        self.tokens.append(token)
+        part = self._parts.pop(0) if self._parts else b""
+        if part == token:
+            return
+        piece = self._vocabulary.pieces[token]
+        if isinstance(part, int) or not part.startswith(piece):
+            raise NotWritten(f"{self._so_far} is forced")
+        if part != piece:
+            self._parts.insert(0, part[len(piece) :])
+
+
+def parse(constraint: Constraint, data: bytes, sizes: Iterator[int]) -> list[Event]:
+    """The events of an answer that comes in pieces of these sizes."""
+    parser = constraint.parser(new_id=lambda: "abcdefghi", stops=())
+    events: list[Event] = []
+    while data:
+        size = next(sizes)
+        events += parser.feed(data[:size])
+        data = data[size:]
+    return [*events, *parser.end()]

@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
@@ -114,10 +114,10 @@ def bombs(depth: int) -> dict[str, dict[str, Any]]:
 
 @pytest.mark.parametrize("kind", ["allOf", "oneOf", "not", "unevaluated"])
 def test_work_without_end_is_stopped(kind: str) -> None:
-    started = time.monotonic()
+    started = time.process_time()
     with pytest.raises(Uncheckable, match="longer than"):
         complaints(bombs(60)[kind], {"a": 1})
-    assert time.monotonic() - started < 5
+    assert time.process_time() - started < 5
 
 
 @pytest.mark.parametrize(
@@ -131,10 +131,10 @@ def test_work_without_end_is_stopped(kind: str) -> None:
 )
 def test_patterns_that_track_back_without_end_are_stopped(keyword: dict[str, Any]) -> None:
     text = "a" * 4000 + "!"
-    started = time.monotonic()
+    started = time.process_time()
     with contextlib.suppress(Uncheckable):
         complaints({"items": keyword}, [text if "pattern" in keyword else {text: 1}] * 50)
-    assert time.monotonic() - started < 5
+    assert time.process_time() - started < 5
 
 
 def test_a_schema_that_is_only_itself_is_uncheckable() -> None:
@@ -201,6 +201,7 @@ values = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(schemas, values)
 def test_it_judges_as_jsonschema_does(schema: Any, value: Any) -> None:
     schema = {"allOf": [schema]}

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
@@ -60,12 +60,14 @@ def sound(schema: Any) -> bool:
     return True
 
 
+@settings(deadline=None)
 @given(schemas)
 def test_what_the_meta_schema_takes_is_taken(schema: Any) -> None:
     assert Draft202012Validator(Draft202012Validator.META_SCHEMA).is_valid(schema)
     assert sound(schema)
 
 
+@settings(deadline=None)
 @given(schemas, st.sampled_from(sorted({*MAPS, *LISTS, *SINGLES, *SAYING} - {"const"})), values)
 def test_what_it_refuses_is_refused(schema: Any, keyword: str, value: Any) -> None:
     changed = {**(schema if isinstance(schema, dict) else {}), keyword: value}

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 import regex
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from server.schema import patterns
@@ -87,6 +87,7 @@ def test_the_grammar_says_whether_it_says_all(pattern: str, exact: bool) -> None
     assert read(pattern).exact == exact
 
 
+@settings(deadline=None)
 @given(texts)
 def test_what_is_read_can_be_compiled(pattern: str) -> None:
     try:
@@ -97,6 +98,7 @@ def test_what_is_read_can_be_compiled(pattern: str) -> None:
     regex.compile(found.grammar)
 
 
+@settings(deadline=None)
 @given(texts, st.text(alphabet="ab1 é\n-", max_size=5))
 def test_the_grammar_matches_at_least_as_much(pattern: str, text: str) -> None:
     try:

@@ -356,14 +356,14 @@ HOSTILE: dict[str, Callable[[], JsonObject]] = {
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_what_is_too_much_is_refused_in_time(kind: str) -> None:
     schema = {"type": "object", **HOSTILE[kind]()}
-    started = time.monotonic()
+    started = time.process_time()
     with pytest.raises(Refusal):
         prepare(schema, arguments=True)
-    assert time.monotonic() - started < 10
+    assert time.process_time() - started < 10
 
 
 @pytest.mark.parametrize("link", [doubled, lambda next_: {"anyOf": [next_, next_]}])
 def test_doubling_chains_take_no_doubling_time(link: Any) -> None:
-    started = time.monotonic()
+    started = time.process_time()
     prepare(linked(60, link), arguments=True)
-    assert time.monotonic() - started < 5
+    assert time.process_time() - started < 5
