@@ -66,7 +66,7 @@ class OutputParser:
     def end(self) -> list[Event]:
         """What was held back, after the last byte. A call cut in its opening is not shown."""
         held = self._finder.held
-        if self._outside_text or held.lstrip().startswith(tuple(self._markers)):
+        if self.stopped or self._outside_text or held.lstrip().startswith(tuple(self._markers)):
             return []
         return list(self._text.close(held))
 
@@ -153,11 +153,12 @@ class _TextGate:
 
     def feed(self, data: bytes) -> Iterator[Text]:
         text = self._held + self._decoder.decode(data)
-        cut = min((at for at in map(text.find, self._stops) if at >= 0), default=-1)
-        if cut >= 0:
+        # The one that is complete first, so that pieces make no difference.
+        found = [(at + len(stop), at) for stop in self._stops if (at := text.find(stop)) >= 0]
+        if found:
             self.stopped = True
             self._held = ""
-            text = text[:cut]
+            text = text[: min(found)[1]]
         else:
             keep = min(len(text.rstrip()), self._stop_may_begin(text))
             text, self._held = text[:keep], text[keep:]
