@@ -157,14 +157,16 @@ def load(flags: argparse.Namespace | None = None) -> Settings:
             if not given[name]:  # an empty key must not come to mean that no key is needed
                 raise SetupError(f"{_flag(name)} is empty")
         elif raw := os.environ.get(PREFIX + name.upper()):
-            given[name] = _items([raw])
+            given[name] = _items(raw)
     try:
         return Settings(**given)
     except ValidationError as exc:
         raise SetupError("; ".join(_complaint(error) for error in exc.errors())) from None
 
 
-def _items(parts: list[str]) -> tuple[str, ...]:
+def _items(given: str | list[str]) -> tuple[str, ...]:
+    """The items of comma lists: of one, or of each time that a flag was given."""
+    parts = [given] if isinstance(given, str) else given
     return tuple(item for part in parts for piece in part.split(",") if (item := piece.strip()))
 
 
