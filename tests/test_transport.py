@@ -246,6 +246,19 @@ def test_told_twice_the_server_does_not_wait() -> None:
     assert made.runner.closed
 
 
+def test_a_request_that_never_comes_to_its_end_is_not_waited_for_for_ever(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with live(rig({}, shutdown_grace_s=0.1)) as serving, connected(serving) as connection:
+        connection.sendall(
+            b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n"
+        )
+        wait_until(lambda: bool(serving.server.server_state.tasks), "the request has begun")
+        serving.server.should_exit = True
+        assert serving.ended.wait(WAIT_S)
+    assert [record for record in caplog.records if record.levelname == "ERROR"] == []
+
+
 def _refuses(serving: Live) -> bool:
     try:
         with connected(serving):

@@ -12,6 +12,7 @@ from models.fetch import fetch
 from models.gguf import estimate_memory, read_facts
 from models.memory import available_memory
 from models.progress import progress_on
+from server.commands.signals import held_back
 from server.config import Settings
 from server.errors import SetupError
 
@@ -26,7 +27,7 @@ def load_parts(settings: Settings, console: Console) -> Parts:
     """Fetch the model if need be, look at file and memory, load it. Raises SetupError."""
     model = local_model(settings, console)
     check_memory(model.path, settings)
-    with console.status(f"loading {model.name}"):
+    with console.status(f"loading {model.name}"), held_back():
         from server.assemble import assemble  # llama.cpp and Outlines take a second to import
 
         return assemble(settings, model)

@@ -7,17 +7,16 @@ import asyncio
 import contextlib
 import errno
 import shutil
-import signal
 import socket
 import sys
 import time
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
 from server import config, logs
 from server.commands.local import load_parts
+from server.commands.signals import Terminated, sigterm_unwinds
 from server.config import Settings
 from server.errors import SetupError
 
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from server.app import Parts
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
+LAST_WORDS_S = 1.0  # to write the end of an answer whose generation was ended
 
 EPILOG = """every flag may also be given as a variable, CALLWRIGHT_PORT=9000 for --port 9000
 
@@ -65,24 +65,6 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-class Terminated(SystemExit):
-    """SIGTERM came: the process ends with the status that this signal usually has."""
-
-
-@contextlib.contextmanager
-def sigterm_unwinds() -> Iterator[None]:
-    """Let SIGTERM end a command as Ctrl-C does, with everything on the way cleaned up."""
-
-    def leave(number: int, _: object) -> None:
-        raise Terminated(128 + number)
-
-    before = signal.signal(signal.SIGTERM, leave)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
 def make_server(parts: Parts) -> uvicorn.Server:
     """The HTTP server of an application. Told to end, it lets answers finish for
     `shutdown_grace_s`; what is left then fails as any request does, so that streams end with an
@@ -97,15 +79,25 @@ def make_server(parts: Parts) -> uvicorn.Server:
 
     class Server(uvicorn.Server):
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-            ending = asyncio.ensure_future(self._end_engine())
+            ending = asyncio.ensure_future(self._end_answers())
             await super().shutdown(sockets)
             await ending
+            if self.force_exit:  # uvicorn leaves this out then
+                await self.lifespan.shutdown()
 
-        async def _end_engine(self) -> None:
+        async def _end_answers(self) -> None:
             deadline = time.monotonic() + settings.shutdown_grace_s
-            while self.server_state.tasks and not self.force_exit and time.monotonic() < deadline:
-                await asyncio.wait(self.server_state.tasks, timeout=0.05)
+            tasks = self.server_state.tasks
+            while tasks and not self.force_exit and time.monotonic() < deadline:
+                await asyncio.wait(tasks, timeout=0.05)
             await asyncio.to_thread(parts.engine.stop, 0)
+            if tasks:
+                await asyncio.wait(tasks, timeout=LAST_WORDS_S)
+            # Who is left sends its request or takes its answer too slowly.
+            for connection in list(self.server_state.connections):
+                connection.transport.abort()
+            if tasks:
+                await asyncio.wait(tasks, timeout=LAST_WORDS_S)
 
     return Server(
         uvicorn.Config(
@@ -117,7 +109,7 @@ def make_server(parts: Parts) -> uvicorn.Server:
             access_log=False,
             server_header=False,
             timeout_keep_alive=settings.keep_alive_s,
-            # Only should an answer not end although its generation failed.
+            # Only should a request not end although its connection is closed.
             timeout_graceful_shutdown=round(settings.shutdown_grace_s) + 10,
         )
     )
