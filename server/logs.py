@@ -22,10 +22,12 @@ class JsonFormatter(logging.Formatter):
 
 
 class _NoUpgradeWarnings(logging.Filter):
-    """Java clients ask for h2c with every request; uvicorn would warn each time."""
+    """Java clients ask for h2c with every request; uvicorn would warn each time, in two lines."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        return "upgrade" not in record.getMessage().lower()
+        return not record.getMessage().startswith(
+            ("Unsupported upgrade request", "No supported WebSocket library")
+        )
 
 
 def configure(form: str, level: str) -> None:

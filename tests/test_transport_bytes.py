@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shutil
 import socket
+import subprocess
 import time
+from pathlib import Path
 
 import pytest
 
@@ -41,6 +44,28 @@ def test_the_upgrade_that_java_asks_for_does_not_lose_the_body(packets: int) -> 
             status, reply = read_answer(connection)
             assert status == 200
             assert reply["choices"][0]["message"]["content"] == "Hi."
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_the_client_of_the_jdk_itself_is_answered(stream: bool) -> None:
+    java = shutil.which("java")
+    if java is None:
+        pytest.skip("there is no Java")
+    body = json.dumps(ask("hello", stream=stream))
+    source = str(Path(__file__).parent / "java" / "Jdk.java")
+    with live(rig({"hello": "Hi."})) as serving:
+        done = subprocess.run(
+            [java, source, serving.url + CHAT, body, "3"],
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+    if "--source" in done.stderr or "jdk.compiler" in done.stderr:
+        pytest.skip("this Java has no compiler")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert len(lines) == 3
+    assert all(line.startswith("200 data: {" if stream else "200 {") for line in lines)
 
 
 # Bodies that come slowly, badly, or not at all
