@@ -14,6 +14,7 @@ from typing import Any
 import httpx
 import pytest
 
+from server.engine.runner import DecodeFailed
 from tests.fakes import WAIT_S, Gate
 from tests.raw_http import connected, request_bytes, some
 from tests.serving import CHAT, Live, ask, live, parse_stream, rig, wait_until
@@ -84,6 +85,27 @@ def test_usage_comes_in_one_last_chunk_if_asked_for(asked: dict[str, bool] | Non
     if wanted:
         assert chunks[-1].data["choices"] == []
         assert chunks[-1].data["usage"]["completion_tokens"] == 3
+
+
+def test_a_fault_after_the_first_words_is_an_error_event_after_them() -> None:
+    gate = Gate(allowed=3)
+    with live(rig({"hello": "Hi. " * 9}, gate=gate)) as serving, ThreadPoolExecutor(1) as pool:
+        with serving.client() as client:
+            answering = pool.submit(client.post, CHAT, json=ask("hello", stream=True))
+            gate.wait(4)
+            serving.rig.runner.fail_next(DecodeFailed())
+            gate.open()
+            answer = answering.result(WAIT_S)
+    *before, last = parse_stream(answer.text)
+    said = "".join(chunk.data["choices"][0]["delta"].get("content", "") for chunk in before)
+    assert said
+    assert "Hi. Hi. ".startswith(said)
+    assert all(chunk.event == "message" for chunk in before)
+    assert all("error" not in chunk.data for chunk in before)
+    assert last.event == "error"
+    assert set(last.data) == {"error"}
+    assert set(last.data["error"]) == {"message", "type", "param", "code"}
+    assert "[DONE]" not in answer.text
 
 
 # Clients that leave

@@ -138,6 +138,8 @@ def listen(host: str, port: int) -> socket.socket:
             listener.bind(address)
             listener.listen(128)
             undo.pop_all()
+    except UnicodeError:
+        raise SetupError(f"{host[:80]!r} cannot be used as a host name") from None
     except OSError as exc:
         why = "is in use" if exc.errno == errno.EADDRINUSE else f"cannot be used ({exc.strerror})"
         raise SetupError(

@@ -381,7 +381,7 @@ def test_the_snippets_of_the_banner_make_a_tool_call(served: Served) -> None:
 
 async def test_health_tells_of_a_running_request(served: Served) -> None:
     async with httpx.AsyncClient(base_url=served.url, timeout=300) as client:
-        body = {"model": served.model, "messages": QUESTION, "max_tokens": 60}
+        body = {"model": served.model, "messages": QUESTION, "max_tokens": 20}
         asked = asyncio.create_task(client.post("/v1/chat/completions", json=body))
         seen = set()
         while not asked.done():
