@@ -32,6 +32,9 @@ check: $(VENV)/installed-dev  ## format, lint, check types
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
+bench: $(VENV)/installed  ## measure against llama-server (LLAMA_SERVER=/path, or on PATH) and other peers
+	@$(BIN)/callwright bench load $(if $(LLAMA_SERVER),--llama-server $(LLAMA_SERVER)) $(ARGS)
+
 clean:  ## remove .venv and caches; fetched models stay
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build *.egg-info
 

@@ -9,10 +9,14 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from server.commands import chat, doctor, models, prompts, serve
 from server.errors import CallwrightError, SetupError
 
-COMMANDS = (serve, chat, models, prompts, doctor)
+try:
+    from server.commands import bench, chat, doctor, models, prompts, serve
+except KeyboardInterrupt:  # half a second in which a user may change their mind
+    sys.exit(130)
+
+COMMANDS = (serve, chat, models, prompts, bench, doctor)
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -28,8 +32,8 @@ def build_parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; return its exit status."""
-    args = build_parser().parse_args(argv)
     try:
+        args = build_parser().parse_args(argv)
         status: int = args.run(args)
     except SetupError as exc:
         print(f"callwright: {exc.message}", file=sys.stderr)
