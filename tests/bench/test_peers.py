@@ -113,8 +113,8 @@ def test_the_command_lines_of_peers(tmp_path: Path) -> None:
     program.write_text("#!/bin/sh\necho noise >&2\necho 'version: 7 (abc)' >&2\n")
     program.chmod(0o755)
     line = " ".join(llama_server(str(program), RIG, 4711).command)
-    for part in ("-m /models/small.gguf", "-t 2", "-c 4096", "-np 8", "--jinja", "--alias small", "--port 4711",
-                 "--host 127.0.0.1"):  # fmt: skip
+    parts = ["-m /models/small.gguf", "-t 2", "-c 4096", "-np 8", "--jinja", "--alias small"]
+    for part in (*parts, "--port 4711", "--host 127.0.0.1"):
         assert part in line
     assert llama_server(str(program), RIG, 1).version == "7 (abc)"
     assert program_version(str(tmp_path / "none")) is None
