@@ -9,7 +9,7 @@ import pytest
 
 from server.engine.sampler import Sampling
 from tests.engine.helpers import Free, OneOf, Output, TakesBack, alone, job, rambling, run, serving
-from tests.fakes import ScriptedRunner, Scripts
+from tests.fakes import Gate, ScriptedRunner, Scripts
 
 
 class Guesses(Free):
@@ -101,11 +101,16 @@ async def test_forced_tokens_after_a_confirmed_one_may_go_beyond_the_draft() -> 
 
 async def test_many_sequences_run_without_drafts() -> None:
     answers = {f"q{i}.": f"answer number {i}" for i in range(4)}
-    runner = scripted(answers)
+    gate = Gate()
+    runner = ScriptedRunner(Scripts(answers), gate=gate)
     with serving(runner, draft_tokens=4) as engine:
-        told: list[Output] = await asyncio.gather(
-            *(run(engine, job(key, Guesses(text))) for key, text in answers.items())
-        )
+        running = [
+            asyncio.ensure_future(run(engine, job(key, Guesses(text))))
+            for key, text in answers.items()
+        ]
+        await asyncio.sleep(0)  # all four are submitted before the first pass is let through
+        gate.open()
+        told: list[Output] = await asyncio.gather(*running)
     assert [one.text for one in told] == list(answers.values())
     # As long as all four run, a pass has one token of each.
     decodes = [items for items in runner.passes if all(item.wants_logits for item in items)]
