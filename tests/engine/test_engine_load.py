@@ -30,9 +30,13 @@ from tests.fakes import Gate, ScriptedRunner, Scripts
 
 async def test_eight_at_once_get_their_own_answers() -> None:
     says = {f"question {i}": f"answer {i} " * (i + 1) for i in range(8)}
-    runner = ScriptedRunner(Scripts(says), sequences=12, context_length=2000)
+    gate = Gate()
+    runner = ScriptedRunner(Scripts(says), sequences=12, context_length=2000, gate=gate)
     with serving(runner, max_sequences=8) as engine:
-        told = await asyncio.gather(*(run(engine, job(question)) for question in says))
+        running = [asyncio.ensure_future(run(engine, job(question))) for question in says]
+        await asyncio.sleep(0)  # all of them are submitted before the first pass
+        gate.open()
+        told = await asyncio.gather(*running)
     assert [one.text for one in told] == list(says.values())
     # They shared passes: alone, each would have needed one per token.
     assert len(runner.passes) < sum(one.timings.forward_passes for one in told) / 2
