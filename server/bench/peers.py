@@ -120,8 +120,9 @@ def llama_cpp_python(rig: Rig, port: int) -> Launch:
     By default a new request would end the one that runs, and logits of all tokens would be kept.
     """
     flags = {
-        "--model": rig.path, "--n_threads": rig.threads, "--n_threads_batch": rig.threads,
-        "--n_ctx": rig.context_length, "--host": "127.0.0.1", "--port": port,
+        "--model": rig.path, "--model_alias": rig.path.stem,
+        "--n_threads": rig.threads, "--n_threads_batch": rig.threads, "--n_ctx": rig.context_length,
+        "--host": "127.0.0.1", "--port": port,
         "--interrupt_requests": "false", "--logits_all": "false", "--verbose": "false",
     }  # fmt: skip
     return Launch(

@@ -102,8 +102,14 @@ class FakeServer:
                 self.running -= 1
 
 
+class _Listener(http.server.ThreadingHTTPServer):
+    request_queue_size = 64  # with the usual 5, some of many connections come seconds late
+
+
 @contextmanager
-def fake_server(brain: Brain = right, passes: float | None = 0.0) -> Iterator[FakeServer]:
+def fake_server(
+    brain: Brain = right, passes: float | None = 0.0, port: int = 0
+) -> Iterator[FakeServer]:
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.give(server.get(self.path))
@@ -122,7 +128,7 @@ def fake_server(brain: Brain = right, passes: float | None = 0.0) -> Iterator[Fa
         def log_message(self, *_: Any) -> None:
             pass
 
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as listener:
+    with _Listener(("127.0.0.1", port), Handler) as listener:
         server = FakeServer(f"http://127.0.0.1:{listener.server_port}", brain, passes)
         thread = threading.Thread(target=listener.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()

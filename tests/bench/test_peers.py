@@ -120,7 +120,7 @@ def test_the_command_lines_of_peers(tmp_path: Path) -> None:
     assert program_version(str(tmp_path / "none")) is None
 
     line = " ".join(llama_cpp_python(RIG, 4711).command)
-    assert "-m llama_cpp.server --model /models/small.gguf" in line
+    assert "-m llama_cpp.server --model /models/small.gguf --model_alias small" in line
     assert "--interrupt_requests false" in line
 
 

@@ -75,10 +75,7 @@ SERVE = """
 import sys, time
 sys.path[:0] = {path!r}
 from tests.bench import helpers
-import http.server
-real = http.server.ThreadingHTTPServer
-http.server.ThreadingHTTPServer = lambda _, handler: real(("127.0.0.1", {port}), handler)
-with helpers.fake_server():
+with helpers.fake_server(port={port}):
     time.sleep(600)
 """
 
