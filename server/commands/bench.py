@@ -43,7 +43,7 @@ satisfy its schema. Others count as failures, and neither as calls nor in the ti
 With two servers, each round asks both for the same, one after the other, and which one goes first
 alternates. A ratio is the first server over the second, round by round: "time" below 1 and "rate"
 above 1 mean that the first one is faster. The last line of the output is JSON with everything.
-All workloads take about half an hour against one peer on two cores.
+All workloads together take long on a small machine: the bar on stderr shows the time left.
 
 how to ask for a call (--mode, --peer-mode):
   tools            tools and tool_choice: required
