@@ -335,8 +335,9 @@ class Engine:
         self._retire(sequence)
         if news := sequence.news(everything=True):
             sequence.tell(Update(tokens=news))
-        sequence.tell(sequence.finish(end))
-        self._observe(sequence.timings, end)
+        last = sequence.finish(end)
+        self._observe(sequence.timings, end)  # first, so that who was answered finds it counted
+        sequence.tell(last)
 
     def _fail(self, sequence: Sequence, exc: Exception) -> None:
         """A fault of one sequence ends that one only."""
@@ -347,8 +348,9 @@ class Engine:
         self._tell_failed(sequence, exc)
 
     def _tell_failed(self, sequence: Sequence, error: CallwrightError) -> None:
-        sequence.tell(sequence.finish(error=error))
+        last = sequence.finish(error=error)
         self._observe(sequence.timings, "error")
+        sequence.tell(last)
 
     def _retire(self, sequence: Sequence) -> None:
         slot = self._scheduler.retire(sequence, keep=True)
