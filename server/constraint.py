@@ -36,6 +36,7 @@ T = TypeVar("T")
 Mode = Literal["none", "auto", "required"]
 
 CACHED = 256  # compiled constraints that are kept, and prepared schemas
+CACHED_SIZE = 8 << 20  # characters of what they were made from
 STACK_BYTES = 256 << 20  # for compiling: the back end recurses as deep as a schema refers
 LIMITS = {
     # An object of many optional members makes long rows.
@@ -289,10 +290,11 @@ def _deep_pool() -> ThreadPoolExecutor:
 
 
 class _Cache(Generic[T]):
-    """The values used last. For one thread."""
+    """The values used last, by the text that they were made from. For one thread."""
 
     def __init__(self) -> None:
         self._values: OrderedDict[str, T] = OrderedDict()
+        self._size = 0  # of all keys: what the values take grows with it
 
     def get(self, key: str) -> T | None:
         if key in self._values:
@@ -300,9 +302,12 @@ class _Cache(Generic[T]):
         return self._values.get(key)
 
     def put(self, key: str, value: T) -> None:
+        if key not in self._values:
+            self._size += len(key)
         self._values[key] = value
-        if len(self._values) > CACHED:
-            self._values.popitem(last=False)
+        while len(self._values) > 1 and (len(self._values) > CACHED or self._size > CACHED_SIZE):
+            oldest, _ = self._values.popitem(last=False)
+            self._size -= len(oldest)
 
 
 @dataclass(frozen=True)

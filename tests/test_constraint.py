@@ -206,6 +206,17 @@ def test_only_so_many_are_kept() -> None:
     assert compiler.compile_now(first) is not kept
 
 
+def test_only_so_much_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("server.constraint.CACHED_SIZE", 1000)
+    compiler = ConstraintCompiler(byte_vocabulary(), can_retry=True)
+    small, large = plan(CITY), plan(members(v={**TEXT, "description": "x" * 2000}))
+    kept = compiler.compile_now(small)
+    assert compiler.compile_now(small) is kept
+    last = compiler.compile_now(large)
+    assert compiler.compile_now(large) is last
+    assert compiler.compile_now(small) is not kept
+
+
 async def test_compiling_leaves_the_event_loop_alone() -> None:
     compiler = ConstraintCompiler(byte_vocabulary(), can_retry=True)
     ticks = 0

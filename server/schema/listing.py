@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,6 +37,7 @@ class Lister:
     def __init__(self, references: References) -> None:
         self._references = references
         self._steps = 0
+        self._known: dict[tuple[int, ...], Listing] = {}  # by the identity of the schemas
 
     def own(self, schema: JsonObject) -> Listing:
         """What the keywords of this schema itself list."""
@@ -51,6 +53,12 @@ class Lister:
 
     def all(self, *schemas: tuple[Any, Place]) -> Listing:
         """What these schemas list together with all that speaks of the same object."""
+        key = tuple(id(schema) for schema, _ in schemas)
+        if key not in self._known:
+            self._known[key] = self._all(schemas)
+        return self._known[key]
+
+    def _all(self, schemas: Sequence[tuple[Any, Place]]) -> Listing:
         result = Listing()
         seen: set[int] = set()
         waiting = list(reversed(schemas))

@@ -75,6 +75,7 @@ class _Loosener:
             error = self._error(root)
         if error is not None and UNSATISFIABLE in error:
             pointer, node = self._unsatisfiable(root, "")
+            error = self._error(node) or error
             raise Refusal(pointer, _keyword_of(error, node), error)
         if error is not None:
             raise Refusal("", "schema", error)

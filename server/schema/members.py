@@ -97,7 +97,8 @@ def _among_alternatives(
 
 
 def _additional_properties(reducer: Reducer, node: Node, value: Any) -> None:
-    node.result["additionalProperties"] = reducer.other(node, "additionalProperties")
+    if _named_by(node) is None:
+        node.result["additionalProperties"] = reducer.other(node, "additionalProperties")
 
 
 def _unevaluated_properties(reducer: Reducer, node: Node, value: Any) -> None:
@@ -113,16 +114,24 @@ def _property_names(reducer: Reducer, node: Node, value: Any) -> None:
     """Names by a pattern or a list are patternProperties, if nothing else decides about members."""
     if value is True or value == {}:
         return
-    pattern = _names_pattern(value)
-    decided = {"properties", "patternProperties", "unevaluatedProperties"} & node.schema.keys()
-    if pattern is None or decided or node.schema.keys() & IN_PLACE:
+    pattern = _named_by(node)
+    if pattern is None:
         reducer.note(node, "propertyNames")
         return
     name = read_pattern(reducer, node, "propertyNames", pattern).grammar
     others = "additionalProperties" in node.schema
-    inner = reducer.other(node, "additionalProperties") if others else True
-    node.conjuncts.append({"patternProperties": {name: inner}, "additionalProperties": False})
-    reducer.loose_keys = True
+    node.result["patternProperties"] = {
+        name: reducer.other(node, "additionalProperties") if others else True
+    }
+    node.result["additionalProperties"] = False
+
+
+def _named_by(node: Node) -> str | None:
+    """The pattern that alone decides about the names of members, if there is one."""
+    decided = {"properties", "patternProperties", "unevaluatedProperties", "required"}
+    if node.schema.keys() & (decided | IN_PLACE) or node.closing.names is not None:
+        return None
+    return _names_pattern(node.schema.get("propertyNames"))
 
 
 def _names_pattern(schema: Any) -> str | None:

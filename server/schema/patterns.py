@@ -8,6 +8,7 @@ here and written again in what all agree on.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import regex
@@ -40,6 +41,7 @@ SPACE: Ranges = (
     *((0x2028, 0x2029), (0x202F, 0x202F), (0x205F, 0x205F), (0x3000, 0x3000), (0xFEFF, 0xFEFF)),
 )
 LINE_END: Ranges = ((0x0A, 0x0A), (0x0D, 0x0D), (0x2028, 0x2029))
+EVERYTHING: Ranges = ((0, TOP),)
 WORD_END = "(?:(?<=[{0}])(?![{0}])|(?<![{0}])(?=[{0}]))"
 CONTROL = {"t": 0x09, "n": 0x0A, "v": 0x0B, "f": 0x0C, "r": 0x0D}
 
@@ -53,7 +55,9 @@ class Pattern:
     """`grammar` is for the back end, `check` for the `regex` module.
 
     The back end knows no conditions on the surroundings (lookarounds, word edges) and no
-    references to groups: without them `grammar` matches more, and is not `exact`. `size` is the
+    references to groups: without them `grammar` matches more, and is not `exact`. Where a set of
+    characters has U+0000 and others, `grammar` leaves it out: within JSON, llguidance 1.9.1 reads
+    a set with all control characters as one with the quote and the backslash too. `size` is the
     length with all counted repetitions written out: what compiling it costs.
     """
 
@@ -70,6 +74,11 @@ def read(pattern: str) -> Pattern:
     reader = _Reader(pattern)
     reader.run()
     return Pattern("".join(reader.grammar), "".join(reader.check), reader.exact, reader.size)
+
+
+def _property_set(name: str) -> str:
+    """The characters with a property, or without one, as the back end is to read them."""
+    return f"[^{name.replace('P', 'p', 1)}{NUL}]" if name.startswith("\\P") else name
 
 
 def complement(ranges: Ranges) -> Ranges:
@@ -95,11 +104,20 @@ def literal(code: int) -> str:
     return char if code < 0x80 and char.isalnum() else f"\\U{code:08X}"
 
 
-def _set(ranges: Ranges) -> str:
+def _set(ranges: Iterable[tuple[int, int]]) -> str:
     return "".join(
         literal(first) if first == last else f"{literal(first)}-{literal(last)}"
         for first, last in ranges
     )
+
+
+NUL = literal(0)
+
+
+def _without_nul(ranges: Iterable[tuple[int, int]]) -> Ranges:
+    """The ranges without U+0000, if there is anything else in them."""
+    ranges = tuple(ranges)
+    return tuple((max(first, 1), last) for first, last in ranges if last > 0) or ranges
 
 
 @dataclass
@@ -278,9 +296,11 @@ class _Reader:
                 raise BadPattern("\\k without the name of a group")
             self._reference(found[1], f"(?P={found[1]})")
         elif char in CLASSES:
-            self._write(f"[{_set(CLASSES[char])}]")
+            ranges = CLASSES[char]
+            self._write(f"[{_set(_without_nul(ranges))}]", check=f"[{_set(ranges)}]")
         elif char in "pP":
-            self._write(self._property(char))
+            name = self._property(char)
+            self._write(_property_set(name), check=name)
         else:
             self._write(literal(self._character(char)))
 
@@ -322,40 +342,43 @@ class _Reader:
 
     def _class(self) -> None:
         negated = self._skip("^")
-        parts: list[str] = []
+        ranges: list[tuple[int, int]] = []
+        properties: list[str] = []
         while not self._skip("]"):
-            first = self._member(parts)
+            first = self._member(ranges, properties)
             if first is None:
                 continue
             if not self._text.startswith("-]", self._at) and self._skip("-"):
-                last = self._member(parts)
+                last = self._member(ranges, properties)
                 if last is None:
-                    parts.append(literal(first) + literal(ord("-")))
+                    ranges += [(first, first), (ord("-"), ord("-"))]
                 elif last < first:
                     raise BadPattern("a range in brackets runs backwards")
                 else:
-                    parts.append(f"{literal(first)}-{literal(last)}")
+                    ranges.append((first, last))
             else:
-                parts.append(literal(first))
-        if parts:
-            self._write(f"[{'^' if negated else ''}{''.join(parts)}]")
+                ranges.append((first, first))
+        members = _set(ranges) + "".join(properties)
+        if not members:
+            self._write(f"[{'' if negated else '^'}{_set(EVERYTHING)}]")
+        elif negated:
+            self._write(f"[^{members}{NUL}]", check=f"[^{members}]")
         else:
-            everything = f"[{_set(((0, TOP),))}]"
-            self._write(
-                everything, check=everything if negated else f"(?!{everything}){everything}"
-            )
-            self.exact &= negated
+            sets = [f"[{_set(_without_nul(ranges))}]"] if ranges else []
+            sets += map(_property_set, properties)
+            text = sets[0] if len(sets) == 1 else f"(?:{'|'.join(sets)})"
+            self._write(text, check=f"[{members}]")
 
-    def _member(self, parts: list[str]) -> int | None:
-        """The next character in brackets; None for a set of them, which is added to `parts`."""
+    def _member(self, ranges: list[tuple[int, int]], properties: list[str]) -> int | None:
+        """The next character in brackets; None for a set of them, which is added to the lists."""
         char = self._take()
         if char != "\\":
             return ord(char)
         char = self._take()
         if char in CLASSES:
-            parts.append(_set(CLASSES[char]))
+            ranges += CLASSES[char]
         elif char in "pP":
-            parts.append(self._property(char))
+            properties.append(self._property(char))
         else:
             return 0x08 if char == "b" else self._character(char)
         return None
