@@ -76,6 +76,8 @@ class Checker:
             errors = list(islice(validator.iter_errors(value), MAX_ERRORS))
         except (Unresolvable, NoSuchResource) as exc:
             raise Uncheckable(f"a reference leads nowhere: {str(exc)[:200]}") from None
+        except patterns.BadPattern as exc:
+            raise Uncheckable(f"it has something that is no pattern: {exc}") from None
         except RecursionError:
             raise Uncheckable("it refers to itself without end") from None
         except (TimeoutError, _OutOfTime):

@@ -143,6 +143,12 @@ def test_a_schema_that_is_only_itself_is_uncheckable() -> None:
         complaints(schema, {})
 
 
+def test_a_bad_pattern_where_nobody_looked_is_uncheckable() -> None:
+    schema = {"not": {"$ref": "#/somewhere/else"}, "somewhere": {"else": {"pattern": "("}}}
+    with pytest.raises(Uncheckable, match="no pattern"):
+        complaints(schema, "x")
+
+
 @pytest.mark.parametrize(
     "reference",
     ["http://127.0.0.1:9/schema", "file:///etc/passwd", "other.json", "#nowhere", "http://[::"],
