@@ -55,7 +55,8 @@ class Pattern:
     """`grammar` is for the back end, `check` for the `regex` module.
 
     The back end knows no conditions on the surroundings (lookarounds, word edges) and no
-    references to groups: without them `grammar` matches more, and is not `exact`. Where a set of
+    references to groups: without them `grammar` matches more, and is not `exact`. Nor is it where a
+    property is absent: the back end's Unicode is older, and has fewer characters. Where a set of
     characters has U+0000 and others, `grammar` leaves it out: within JSON, llguidance 1.9.1 reads
     a set with all control characters as one with the quote and the backslash too. `size` is the
     length with all counted repetitions written out: what compiling it costs.
@@ -313,6 +314,7 @@ class _Reader:
             regex.compile(name)
         except regex.error:
             raise BadPattern(f"{name} is no property of characters") from None
+        self.exact &= char == "p"
         return name
 
     def _character(self, char: str) -> int:
@@ -363,6 +365,7 @@ class _Reader:
             self._write(f"[{'' if negated else '^'}{_set(EVERYTHING)}]")
         elif negated:
             self._write(f"[^{members}{NUL}]", check=f"[^{members}]")
+            self.exact &= not properties
         else:
             sets = [f"[{_set(_without_nul(ranges))}]"] if ranges else []
             sets += map(_property_set, properties)

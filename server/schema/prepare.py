@@ -19,6 +19,7 @@ from server.schema.listing import TooLarge
 from server.schema.loosening import Verdict, loosen
 from server.schema.reduction import MAX_NODES, Reducer
 from server.schema.references import References
+from server.schema.words import check_patterns
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,7 @@ def prepare(schema: JsonObject, *, arguments: bool) -> Prepared:
         if sum(1 for _ in nodes(schema)) > MAX_NODES:
             raise Refusal("", "schema", f"it has more than {MAX_NODES} parts")
         check_shape(schema)
+        check_patterns(schema)
         references = References(schema)
         reducer = Reducer(references, HANDLERS)
         grammar = without_endless(reducer.reduce(schema, arguments=arguments))

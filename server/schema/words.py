@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from server.schema import patterns
-from server.schema.keywords import Refusal
+from server.schema.keywords import JsonObject, Refusal, nodes
 from server.schema.narrow import LONGEST
 from server.schema.patterns import Pattern
 from server.schema.reduction import Handler, Node, Reducer
@@ -33,12 +33,25 @@ def upper_count(keyword: str) -> Handler:
     return put
 
 
+def check_patterns(schema: JsonObject) -> None:
+    """Raise Refusal for what is no pattern, also where only the final check would read it."""
+    for pointer, node in nodes(schema):
+        for pattern in node.get("patternProperties", ()):
+            _read(pattern, pointer, "patternProperties")
+        if "pattern" in node:
+            _read(node["pattern"], pointer, "pattern")
+
+
+def _read(pattern: str, pointer: str, keyword: str) -> Pattern:
+    try:
+        return patterns.read(pattern)
+    except patterns.BadPattern as exc:
+        raise Refusal(pointer, keyword, f"not a regular expression: {exc}") from None
+
+
 def read_pattern(reducer: Reducer, node: Node, keyword: str, pattern: str) -> Pattern:
     """A pattern as the back end reads it; what it cannot is noted for afterwards."""
-    try:
-        read = patterns.read(pattern)
-    except patterns.BadPattern as exc:
-        raise Refusal(node.at.pointer, keyword, f"not a regular expression: {exc}") from None
+    read = _read(pattern, node.at.pointer, keyword)
     reducer.pattern_size += read.size
     if reducer.pattern_size > MAX_PATTERN_SIZE:
         why = f"the patterns of this schema are together larger than {MAX_PATTERN_SIZE}"

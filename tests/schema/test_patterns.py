@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from itertools import pairwise
 
 import pytest
@@ -7,8 +8,13 @@ import regex
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from prompts.conversation import PastCall
+from prompts.formats import HERMES, render_calls
+from server.constraint import Callee, ConstraintCompiler, Plan
 from server.schema import patterns
 from server.schema.patterns import BadPattern, complement, read
+from tests.driving import verdict
+from tests.fakes import byte_vocabulary
 
 # Pattern, texts that match, texts that do not, as ECMA-262 has it.
 READ = [
@@ -80,7 +86,10 @@ def test_what_is_no_pattern_is_refused(pattern: str) -> None:
         (r"^(a|b)\1$", False),
         (r"\ba", False),
         ("^[^]$", True),
-        ("^a[]|b$", False),
+        ("^a[]|b$", True),
+        (r"^\p{L}[\p{L}]$", True),
+        (r"^\P{L}$", False),
+        (r"^[^\p{L}]$", False),
     ],
 )
 def test_the_grammar_says_whether_it_says_all(pattern: str, exact: bool) -> None:
@@ -108,6 +117,30 @@ def test_the_grammar_matches_at_least_as_much(pattern: str, text: str) -> None:
     if regex.search(found.check, text):
         # In the grammar `$` is the very end.
         assert regex.search(found.grammar.replace("$", r"\Z"), text)
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        *(r"^[\x00-\x1f]$", r"^[\x00-\x0f\x10-\x1f]$", r"^[\0-\x20]$", r"^[\0\x01-\x1f]$"),
+        *(r'^[^"\\]$', r"^[^!-~]$", r'^(?:a|[^"\\])$', r"^[^ -~]$", r"^[\s\x00-\x1f]$"),
+        *(r"^[^\p{P}]$", r"^\P{P}$", r"^[\P{P}]$", r"^[\n\P{P}]$"),
+    ],
+)
+def test_a_set_with_all_control_characters_has_no_quote_in_the_grammar(pattern: str) -> None:
+    vocabulary = byte_vocabulary()
+    schema = {"type": "object", "properties": {"p": {"type": "string", "pattern": pattern}}}
+    tool = Callee("t", {**schema, "required": ["p"]}, "tools[0]")
+    compiler = ConstraintCompiler(vocabulary, can_retry=True)
+    constraint = compiler.compile_now(Plan(HERMES, "required", (tool,), parallel=False))
+    compiler.close()
+
+    def found(character: str) -> str:
+        arguments = json.dumps({"p": character})
+        return verdict(constraint, vocabulary, render_calls(HERMES, [PastCall("", "t", arguments)]))
+
+    assert [found(character) for character in ('"', "\\")] == ["grammar", "grammar"]
+    assert found("\b") == "accepted"
 
 
 @pytest.mark.parametrize(
