@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from models.catalog import LocalModel
 from prompts.facts import ModelFacts
-from server.app import Parts
 from server.chat import ChatService
 from server.config import Settings
 from server.constraint import ConstraintCompiler
@@ -12,6 +11,7 @@ from server.engine.engine import Engine, EngineOptions
 from server.engine.runner import LlamaRunner, RunnerOptions
 from server.engine.vocabulary import Vocabulary
 from server.metrics import Metrics
+from server.parts import Parts
 from server.renderers import Renderers
 
 

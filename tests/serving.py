@@ -17,13 +17,14 @@ import uvicorn
 from fastapi import FastAPI
 
 from prompts.facts import ModelFacts
-from server.app import Parts, create_app
+from server.app import create_app
 from server.chat import ChatService
 from server.commands.serve import listen, make_server, url_of
 from server.config import Settings
 from server.constraint import ConstraintCompiler
 from server.engine.engine import Engine, EngineOptions
 from server.metrics import Metrics
+from server.parts import Parts
 from server.renderers import Renderers
 from tests.fakes import WAIT_S, Gate, ScriptedRunner, Scripts, byte_vocabulary
 

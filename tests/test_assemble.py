@@ -8,11 +8,12 @@ import pytest
 
 from models.catalog import CatalogEntry, LocalModel
 from server import assemble as assembly
-from server.app import Parts, create_app
+from server.app import create_app
 from server.assemble import assemble, model_facts
 from server.config import Settings
 from server.engine.runner import RunnerOptions
 from server.errors import SetupError
+from server.parts import Parts
 from tests.fakes import ScriptedRunner, Scripts, byte_vocabulary
 from tests.serving import CHAT, TEMPLATE, Rig, settings, started
 

@@ -26,7 +26,7 @@ from server.wire.body import JsonObject
 from server.wire.chat import parse_chat_request
 
 if TYPE_CHECKING:
-    from server.app import Parts
+    from server.parts import Parts
 
 
 @dataclass(frozen=True)

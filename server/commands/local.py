@@ -17,7 +17,7 @@ from server.config import Settings
 from server.errors import SetupError
 
 if TYPE_CHECKING:
-    from server.app import Parts
+    from server.parts import Parts
 
 GIB = 1 << 30
 BYTES_PER_ELEMENT = {"f16": 2, "q8_0": 34 / 32, "q4_0": 18 / 32}  # of the KV cache, with scales

@@ -23,7 +23,7 @@ from server.errors import SetupError
 if TYPE_CHECKING:
     import uvicorn
 
-    from server.app import Parts
+    from server.parts import Parts
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 LAST_WORDS_S = 1.0  # to write the end of an answer whose generation was ended

@@ -8,12 +8,12 @@ from typing import Any, cast
 import pytest
 from rich.console import Console
 
-from server.app import Parts
 from server.commands import endpoint
 from server.commands.endpoint import Done, InProcess, in_process
 from server.config import Settings
 from server.errors import InvalidRequest
 from server.events import Event, Finish, Text, Usage
+from server.parts import Parts
 from server.wire.chat import ChatRequest
 
 

@@ -1,0 +1,82 @@
+"""`POST /v1/chat/completions`."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+
+from server.chat import Answer
+from server.errors import CallwrightError
+from server.events import Event
+from server.parts import Parts
+from server.reply import PING, ChunkWriter, fold
+from server.routes.common import check_model, internal_error, json_reply
+from server.transport import ClientGone, EventStream, read_body, unless_gone, with_pauses
+from server.wire.chat import ChatRequest, parse_chat_request
+from server.wire.ids import new_completion_id
+
+log = logging.getLogger(__name__)
+
+
+def router(parts: Parts) -> APIRouter:
+    routes = APIRouter()
+
+    @routes.post("/v1/chat/completions", openapi_extra=_openapi())
+    async def chat_completions(request: Request) -> Response:
+        body = await read_body(request, parts.settings.max_body_bytes)
+        wanted = await asyncio.to_thread(parse_chat_request, body, parts.settings)
+        check_model(wanted.model, parts)
+        try:
+            answer = await unless_gone(request, parts.chat.start(wanted))
+            if wanted.stream:
+                return EventStream(_stream(answer, wanted, parts.settings.ping_s))
+            return await unless_gone(request, _plain(answer, wanted))
+        except ClientGone:
+            return Response(status_code=499)  # nobody reads it
+
+    return routes
+
+
+async def _plain(answer: Answer, wanted: ChatRequest) -> Response:
+    events: list[Event] = []
+    async with aclosing(answer.events()) as source:
+        async for event in source:
+            events.append(event)
+    reply = fold(events, id=new_completion_id(), created=int(time.time()), model=wanted.model)
+    return json_reply(reply)
+
+
+async def _stream(
+    answer: Answer, wanted: ChatRequest, ping_s: float
+) -> AsyncGenerator[bytes, None]:
+    writer = ChunkWriter(
+        new_completion_id(), int(time.time()), wanted.model, wanted.stream_options.include_usage
+    )
+    async with aclosing(answer.events()) as source:
+        try:
+            yield writer.opening()
+            async with aclosing(with_pauses(source, ping_s)) as paced:
+                async for event in paced:
+                    data = PING if event is None else writer.write(event)
+                    if data:
+                        yield data
+        except CallwrightError as exc:
+            yield writer.error(exc)
+            return
+        except Exception as exc:
+            log.error("a stream failed", exc_info=exc)
+            yield writer.error(internal_error())
+            return
+    yield writer.done()
+
+
+def _openapi() -> dict[str, Any]:
+    schema = ChatRequest.model_json_schema(ref_template="#/components/schemas/{model}")
+    schema.pop("$defs", None)
+    return {"requestBody": {"content": {"application/json": {"schema": schema}}, "required": True}}
