@@ -13,22 +13,18 @@ from prompts.render import Renderer
 from server.config import Settings
 from server.constraint import Callee, ConstraintCompiler, Plan
 from server.engine.engine import Engine, Generation
-from server.engine.sampler import Sampling
 from server.engine.sequence import Job
 from server.engine.vocabulary import Vocabulary
-from server.errors import ContextOverflow, InvalidRequest, TimedOut
+from server.errors import ContextOverflow, TimedOut
 from server.events import Event, Finish, Usage
 from server.output import OutputParser
 from server.renderers import Renderers
+from server.sampling import sampling_of
 from server.wire.chat import ChatRequest
 from server.wire.history import to_conversation
 from server.wire.ids import new_call_id
 
 log = logging.getLogger(__name__)
-
-TEXT_TEMPERATURE = 0.7  # where neither request nor settings say: some life for prose,
-FORMAL_TEMPERATURE = 0.0  # none for calls and JSON, where the best answer is wanted
-_DEFAULTS = Sampling()
 
 
 class ChatService:
@@ -69,7 +65,9 @@ class ChatService:
         job = Job(
             prompt=prompt,
             constraint=constraint.guide(),
-            sampling=self._sampling(request),
+            sampling=sampling_of(
+                request, self._vocabulary, self._settings.temperature, formal=_is_formal(request)
+            ),
             max_tokens=min(request.token_limit or room, room),
         )
         parser = constraint.parser(new_id=new_call_id, stops=request.stop)
@@ -92,33 +90,9 @@ class ChatService:
             log.info("prompt: %s", text)
         return self._vocabulary.encode_prompt(text, GUARD)
 
-    def _sampling(self, request: ChatRequest) -> Sampling:
-        if max(request.logit_bias, default=0) >= len(self._vocabulary):
-            raise InvalidRequest(
-                f"logit_bias names a token beyond the {len(self._vocabulary)} of this model",
-                param="logit_bias",
-            )
-        formal = request.choice.mode != "none" or request.answer_schema is not None
-        default = FORMAL_TEMPERATURE if formal else TEXT_TEMPERATURE
-        if self._settings.temperature is not None:
-            default = self._settings.temperature
-        return Sampling(
-            temperature=default if request.temperature is None else request.temperature,
-            top_p=_DEFAULTS.top_p if request.top_p is None else request.top_p,
-            top_k=_DEFAULTS.top_k if request.top_k is None else request.top_k,
-            min_p=_DEFAULTS.min_p if request.min_p is None else request.min_p,
-            seed=None if request.seed is None else request.seed % 2**64,
-            frequency_penalty=_DEFAULTS.frequency_penalty
-            if request.frequency_penalty is None
-            else request.frequency_penalty,
-            presence_penalty=_DEFAULTS.presence_penalty
-            if request.presence_penalty is None
-            else request.presence_penalty,
-            repeat_penalty=_DEFAULTS.repeat_penalty
-            if request.repeat_penalty is None
-            else request.repeat_penalty,
-            logit_bias=request.logit_bias,
-        )
+
+def _is_formal(request: ChatRequest) -> bool:
+    return request.choice.mode != "none" or request.answer_schema is not None
 
 
 def _plan(request: ChatRequest, renderer: Renderer) -> Plan:

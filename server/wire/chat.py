@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
+from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from server.errors import InvalidRequest
 from server.wire.answer_format import ResponseFormat, schema_of
@@ -13,31 +13,13 @@ from server.wire.base import LIST, Wire, clipped, complaint, wrong
 from server.wire.body import JsonObject, Limits, read_object
 from server.wire.fields import refuse_unsupported
 from server.wire.messages import WireMessage
+from server.wire.sampling import SamplingFields
 from server.wire.tools import ToolChoice, WireChoice, WireTool, check_names, resolve_choice
-
-MAX_STOPS = 16
-MAX_BIASES = 1024
 
 _OPTION = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _RENDERED = frozenset(
     {"messages", "tools", "add_generation_prompt", "bos_token", "eos_token", "self"}
 )
-
-
-def _read_stop(value: Any) -> Any:
-    return (value,) if isinstance(value, str) else value
-
-
-def _read_bias(value: Any) -> Any:
-    """Token ids as integers: JSON has them as texts."""
-    if not isinstance(value, dict) or len(value) > MAX_BIASES:
-        raise wrong(f"must be an object of at most {MAX_BIASES} token ids and their biases")
-    for token, bias in value.items():
-        if not re.fullmatch("[0-9]{1,9}", str(token)):
-            raise wrong(f"{clipped(str(token), 40)!r} is not the id of a token")
-        if isinstance(bias, bool) or not isinstance(bias, int | float) or abs(bias) > 100:
-            raise wrong(f"the bias of token {token} is not a number from -100 to 100")
-    return {int(token): float(bias) for token, bias in value.items()}
 
 
 def _check_options(options: JsonObject) -> JsonObject:
@@ -53,12 +35,11 @@ class StreamOptions(Wire):
     include_usage: bool = False
 
 
-class ChatRequest(Wire):
+class ChatRequest(SamplingFields):
     """A chat-completions request. None means: not said, the server's or the model's default.
 
-    Units: temperatures and penalties as in OpenAI's reference; `top_k` 0 and `repeat_penalty` 1
-    are off; `logit_bias` maps token ids to what is added to their logits. `prompt_template` is the
-    name of a template, never a path. `include_timings` adds where the time went.
+    `prompt_template` is the name of a template, never a path. `include_timings` adds where the time
+    went.
     """
 
     model: str = Field(min_length=1)
@@ -73,24 +54,6 @@ class ChatRequest(Wire):
     stream_options: StreamOptions = StreamOptions()
     max_tokens: int | None = Field(None, ge=1)
     max_completion_tokens: int | None = Field(None, ge=1)
-    stop: Annotated[
-        tuple[Annotated[str, Field(min_length=1)], ...],
-        *LIST,
-        Field(max_length=MAX_STOPS),
-        BeforeValidator(_read_stop),
-    ] = ()
-
-    temperature: float | None = Field(None, ge=0, le=2)
-    top_p: float | None = Field(None, ge=0, le=1)
-    top_k: Annotated[int, Field(ge=-1), AfterValidator(lambda k: max(k, 0))] | None = None
-    min_p: float | None = Field(None, ge=0, le=1)
-    repeat_penalty: float | None = Field(None, gt=0, le=2)
-    frequency_penalty: float | None = Field(None, ge=-2, le=2)
-    presence_penalty: float | None = Field(None, ge=-2, le=2)
-    seed: int | None = Field(None, ge=-(2**63), lt=2**63)
-    logit_bias: Annotated[dict[int, float], BeforeValidator(_read_bias)] = Field(
-        default_factory=dict
-    )
 
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = (
         None
