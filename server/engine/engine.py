@@ -225,10 +225,13 @@ class Engine:
         elapsed = time.perf_counter() - started
         for part, row in zip(slices, rows, strict=True):
             self._count(part, elapsed)
-            completes = part.completes
+            sequence, completes = part.sequence, part.completes
             self._scheduler.decoded(part)
-            if completes:
-                self._advance(part.sequence, row, part.draft)
+            last = sequence.decoded - 1
+            if completes and sequence.ending is None:
+                self._advance(sequence, row, part.draft)
+            if sequence.job.top_logprobs is not None and sequence.slot is not None:
+                self._score(sequence, row, last)
 
     def _admit(self) -> None:
         for action in self._scheduler.admit():
@@ -253,10 +256,13 @@ class Engine:
         for part in slices:
             sequence = part.sequence
             assert sequence.slot is not None
+            scored_from = sequence.scored_from
             for offset in range(part.count):
                 position = sequence.decoded + offset
-                last = part.completes and offset == part.count - 1
-                items.append(BatchItem(sequence.tokens[position], position, sequence.slot, last))
+                wanted = part.completes and offset == part.count - 1
+                if scored_from is not None:
+                    wanted = wanted or position >= scored_from
+                items.append(BatchItem(sequence.tokens[position], position, sequence.slot, wanted))
             rows.append(len(items) - 1)
             position = sequence.decoded + part.count
             for offset, token in enumerate(part.draft):
@@ -285,7 +291,7 @@ class Engine:
         while True:
             before, decoded = len(sequence.tokens), sequence.decoded
             self._sample(sequence, row + confirmed)
-            if sequence.slot is None or sequence.decoded < decoded:
+            if sequence.slot is None or sequence.ending or sequence.decoded < decoded:
                 return  # it ended, or took something back
             count = sequence.confirm(draft[confirmed:], before)
             confirmed += count
@@ -294,7 +300,7 @@ class Engine:
                 break
         if confirmed < len(draft):
             self._cut(sequence)
-        if self._draft_tokens:
+        if self._draft_tokens and sequence.job.top_logprobs is None:
             sequence.propose(self._draft_tokens)
 
     def _sample(self, sequence: Sequence, row: int) -> None:
@@ -307,6 +313,17 @@ class Engine:
             self._end(sequence, "stop")
         else:
             self._tell_new(sequence, lambda: sequence.append(token))
+
+    def _score(self, sequence: Sequence, row: int, last: int) -> None:
+        """Score the tokens that follow the positions of a pass; `row` has the logits of `last`."""
+
+        def extend() -> EndReason | None:
+            known = min(last + 1, sequence.decoded, len(sequence.tokens) - 1)
+            for position in range(sequence.scored_from or 0, known):
+                sequence.score(self._runner.logits(row + position - last))
+            return None if sequence.unscored else sequence.ending
+
+        self._tell_new(sequence, extend)
 
     def _cut(self, sequence: Sequence) -> None:
         """Drop the cells beyond what the sequence says is decoded."""
@@ -329,12 +346,15 @@ class Engine:
         if end is not None:
             self._end(sequence, end)
         elif news:
-            sequence.tell(Update(tokens=news))
+            sequence.tell(sequence.update(news))
 
     def _end(self, sequence: Sequence, end: EndReason) -> None:
+        if sequence.unscored:
+            sequence.ending = end  # and comes here again when the scores are known
+            return
         self._retire(sequence)
         if news := sequence.news(everything=True):
-            sequence.tell(Update(tokens=news))
+            sequence.tell(sequence.update(news))
         last = sequence.finish(end)
         self._observe(sequence.timings, end)  # first, so that who was answered finds it counted
         sequence.tell(last)

@@ -96,7 +96,8 @@ class Scheduler:
         """
         while self.waiting and len(self.running) < self._max_sequences:
             sequence = self.waiting[0]
-            match = self.cache.match(sequence.tokens[:-1]) if self._reuse_prefixes else None
+            known = sequence.tokens[: sequence.reusable]
+            match = self.cache.match(known) if self._reuse_prefixes else None
             if self.running and not self._fits(sequence, match):
                 return
             if self._reuse_prefixes and self._promised(sequence) > (match.length if match else 0):
@@ -123,7 +124,7 @@ class Scheduler:
         room = self._batch_tokens
         decoding = [sequence for sequence in self.running if sequence.decoding]
         for sequence in decoding:
-            count = min(sequence.pending, room)
+            count = sequence.run_length(room)
             if count:
                 part = Slice(sequence, count)
                 if part.completes and len(self.running) <= self._draft_below:
@@ -134,7 +135,7 @@ class Scheduler:
             room = min(room, self._prefill_chunk)
         for sequence in self.running:
             if not sequence.decoding and room:
-                count = min(sequence.pending, room)
+                count = sequence.run_length(room)
                 slices.append(Slice(sequence, count))
                 room -= count
         return slices
@@ -164,7 +165,7 @@ class Scheduler:
         """
         return max(
             (
-                common_prefix(other.tokens, sequence.tokens[:-1])
+                common_prefix(other.tokens, sequence.tokens[: sequence.reusable])
                 for other in self.running
                 if not other.decoding
             ),

@@ -7,9 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-from server.engine.sampler import Allowed, Sampler, Sampling
+from server.engine.logprobs import Score, score
+from server.engine.sampler import Allowed, Logits, Sampler, Sampling
 
 EndReason = Literal["stop", "length"]
+
+SCORED_TOKENS = 16  # in one batch: each needs a row of logits, which is as long as the vocabulary
 
 
 class TokenConstraint(Protocol):
@@ -35,12 +38,17 @@ class TokenConstraint(Protocol):
 
 @dataclass(frozen=True)
 class Job:
-    """What is submitted: prompt token ids, and at most `max_tokens` new ones."""
+    """What is submitted: prompt token ids, and at most `max_tokens` new ones.
+
+    `top_logprobs`: how many tokens to tell the log-probability of beside each output token's own;
+    None for none at all.
+    """
 
     prompt: list[int]
     constraint: TokenConstraint
     sampling: Sampling
     max_tokens: int
+    top_logprobs: int | None = None
 
 
 @dataclass
@@ -68,9 +76,13 @@ class Timings:
 
 @dataclass(frozen=True)
 class Update:
-    """New tokens of a sequence; the last update has an end or an error."""
+    """New tokens of a sequence; the last update has an end or an error.
+
+    `scores` has one entry per token if the job asks for log-probabilities, else none.
+    """
 
     tokens: tuple[int, ...] = ()
+    scores: tuple[Score, ...] = ()
     end: EndReason | None = None
     error: Exception | None = None
     timings: Timings | None = None
@@ -82,6 +94,10 @@ class Sequence:
     `tokens` are the prompt and all output so far, `decoded` how many of them are in the KV cache;
     the rest is pending. The first `prefill` ones were there when it got its `slot` (its id in the
     KV cache): the prompt, and after a pause the output so far. Without a slot it is waiting.
+
+    If log-probabilities are asked for, `scores` has those of the first output tokens. A forced
+    token is scored when the token before it is decoded, and told no sooner; so the sequence may
+    have to go on for that when its `ending` is decided.
     """
 
     def __init__(self, job: Job, tell: Callable[[Update], None]) -> None:
@@ -93,6 +109,8 @@ class Sequence:
         self.told = len(job.prompt)
         self.slot: int | None = None
         self.draft: tuple[int, ...] = ()
+        self.scores: list[Score] = []
+        self.ending: EndReason | None = None
         self.started = False
         self.cancelled = False
         self.sampler = Sampler(job.sampling)
@@ -110,6 +128,38 @@ class Sequence:
     def decoding(self) -> bool:
         """Past its prefill: what is pending came from the model or the constraint."""
         return self.decoded >= self.prefill
+
+    @property
+    def unscored(self) -> int:
+        """Output tokens whose log-probability is asked for and not known yet."""
+        return 0 if self.job.top_logprobs is None else self.output_tokens - len(self.scores)
+
+    @property
+    def scored_from(self) -> int | None:
+        """The first position whose logits are wanted for a log-probability; None for none."""
+        if self.job.top_logprobs is None:
+            return None
+        return len(self.job.prompt) - 1 + len(self.scores)
+
+    @property
+    def reusable(self) -> int:
+        """How many of the tokens may come from cells that are there, instead of being decoded."""
+        scored_from = self.scored_from
+        return len(self.tokens) - 1 if scored_from is None else scored_from
+
+    def run_length(self, room: int) -> int:
+        """How many pending tokens go into a batch that has room for so many."""
+        count = min(self.pending, room)
+        scored_from = self.scored_from
+        if scored_from is not None:
+            count = min(count, max(0, scored_from - self.decoded) + SCORED_TOKENS)
+        return count
+
+    def score(self, logits: Logits) -> None:
+        """Score the next output token, before which the model gave these logits."""
+        assert self.job.top_logprobs is not None
+        token = self.tokens[len(self.job.prompt) + len(self.scores)]
+        self.scores.append(score(logits, token, self.job.top_logprobs))
 
     def pause(self) -> None:
         """Give up the slot. All tokens so far are decoded again when there is another."""
@@ -136,6 +186,7 @@ class Sequence:
         if back:
             self.sampler.count(self.tokens[-back:], -1)
             del self.tokens[-back:]
+            del self.scores[self.output_tokens :]
             # The last token that is left is decoded again: its logits are needed.
             self.decoded = min(self.decoded, len(self.tokens) - 1)
             self.prefill = min(self.prefill, len(self.tokens) - 1)
@@ -160,10 +211,16 @@ class Sequence:
     def news(self, *, everything: bool) -> tuple[int, ...]:
         """Output tokens that were not told yet, without those that may be taken back."""
         sure = len(self.tokens) - (0 if everything else self.job.constraint.held())
+        sure = min(sure, len(self.tokens) - self.unscored)
         told, self.told = self.told, max(self.told, sure)
         if sure > told and not self.timings.first_token_s:
             self.timings.first_token_s = time.perf_counter() - self.timings.submitted
         return tuple(self.tokens[told:sure])
+
+    def update(self, news: tuple[int, ...]) -> Update:
+        """The update that tells these tokens, which `news` gave just now."""
+        told = self.told - len(self.job.prompt)
+        return Update(news, tuple(self.scores[told - len(news) : told]))
 
     def finish(self, end: EndReason | None = None, error: Exception | None = None) -> Update:
         """The last update, without tokens."""
