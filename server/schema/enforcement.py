@@ -8,7 +8,13 @@ from typing import Any
 from server.schema.apart import all_apart
 from server.schema.keywords import Refusal
 from server.schema.members import OBJECT_HANDLERS
-from server.schema.narrow import BACKEND_FORMATS, FORMAT_PATTERNS, bound, holdable
+from server.schema.narrow import (
+    BACKEND_FORMATS,
+    FORMAT_PATTERNS,
+    bound,
+    holdable,
+    lets_bound_through,
+)
 from server.schema.negation import negated
 from server.schema.reduction import Handler, Node, Reducer
 from server.schema.words import IN_PLACE, lower_count, read_pattern, upper_count
@@ -39,7 +45,9 @@ def _const(reducer: Reducer, node: Node, value: Any) -> None:
 
 def _bound(keyword: str) -> Handler:
     def put(reducer: Reducer, node: Node, value: float) -> None:
-        node.result[keyword] = bound(keyword, value, node.schema, node.at.pointer)
+        if lets_bound_through(keyword, node.schema):
+            reducer.note(node, keyword)
+        node.result[keyword] = bound(keyword, node.schema, node.at.pointer)
 
     return put
 

@@ -7,6 +7,7 @@ some values that are valid are never written. These are the limits of canonical 
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import Any
 
 from server.schema.keywords import JsonObject, Refusal, types_of
@@ -16,6 +17,12 @@ LARGEST_INTEGER = 2**63 - 1024
 LARGEST_NUMBER = 10**15
 LONGEST = 2**31  # of texts: no answer comes near
 MOST = 50_000  # items or members that are counted one by one
+
+ROUNDED_UP = ("minimum", "exclusiveMaximum")  # onto a multiple, without taking one in or out
+OPPOSITE = {
+    "exclusiveMinimum": ("maximum", "exclusiveMaximum"),
+    "exclusiveMaximum": ("minimum", "exclusiveMinimum"),
+}
 
 _YEAR = "(?:000[1-9]|00[1-9][0-9]|0[1-9][0-9]{2}|[1-9][0-9]{3})"
 _LEAP = "(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:0[48]|[2468][048]|[13579][26])00)"
@@ -38,13 +45,14 @@ FORMAT_PATTERNS = {
 BACKEND_FORMATS = frozenset("duration email hostname ipv6 uuid uri".split())
 
 
-def bound(keyword: str, value: float, schema: JsonObject, pointer: str) -> float:
+def bound(keyword: str, schema: JsonObject, pointer: str) -> float:
     """A bound of numbers that the back end holds exactly, the given one or a narrower one.
 
     Raises Refusal where that leaves nothing.
     """
     whole = "number" not in types_of(schema)
     limit = LARGEST_INTEGER if whole else LARGEST_NUMBER
+    value = _on_grid(keyword, schema)
     lower = keyword in ("minimum", "exclusiveMinimum")
     if value > limit if lower else value < -limit:
         raise Refusal(pointer, keyword, f"numbers beyond {limit:.0e} cannot be held exactly")
@@ -57,6 +65,34 @@ def bound(keyword: str, value: float, schema: JsonObject, pointer: str) -> float
             nearest if inwards else math.nextafter(nearest, math.inf if lower else -math.inf)
         )
     return value
+
+
+def lets_bound_through(keyword: str, schema: JsonObject) -> bool:
+    """Whether the back end takes an exclusive bound for an inclusive one.
+
+    So does llguidance 1.9.1 with a whole number, where the other bound is less than one away.
+    """
+    if keyword not in OPPOSITE or "number" not in types_of(schema):
+        return False
+    value = _on_grid(keyword, schema)
+    others = [_on_grid(each, schema) for each in OPPOSITE[keyword] if each in schema]
+    return value == int(value) and any(abs(other - value) < 1 for other in others)
+
+
+def _on_grid(keyword: str, schema: JsonObject) -> float:
+    """A bound; beside `multipleOf`, a multiple that lets the same multiples through.
+
+    Numbers as they are written. llguidance 1.9.1 writes a number with as many decimals as its
+    bounds have, of which `multipleOf` may allow for fewer.
+    """
+    value: float = schema[keyword]
+    if "multipleOf" not in schema:
+        return value
+    step = Fraction(repr(schema["multipleOf"]))
+    steps = Fraction(repr(value)) / step
+    exact = step * (math.ceil(steps) if keyword in ROUNDED_UP else math.floor(steps))
+    rounded = int(exact) if exact.denominator == 1 else float(exact)
+    return rounded if Fraction(repr(rounded)) == exact else value
 
 
 def holdable(value: Any) -> bool:
