@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from server.errors import ConstraintFailed
 
 MASK_TRIES = 16
+LEAST_SCALE = 1e-6  # of logits: with a smaller one nothing changes but that they overflow
 
 Logits = NDArray[np.float32]  # shape (vocabulary,)
 Allowed = NDArray[np.bool_]  # shape (vocabulary,)
@@ -100,7 +101,7 @@ class Sampler:
             tokens = np.fromiter(seen.keys(), np.int64)
             counts = np.fromiter(seen.values(), np.float32)
             values = logits[tokens]
-            scale = np.float32(sampling.repeat_penalty)
+            scale = np.float32(max(sampling.repeat_penalty, LEAST_SCALE))
             values = np.where(values > 0, values / scale, values * scale)
             values -= counts * sampling.frequency_penalty + sampling.presence_penalty
             logits[tokens] = values

@@ -265,3 +265,12 @@ def test_a_bias_decides() -> None:
     assert Sampler(replace(greedy, logit_bias={0: -100})).choose(logits, Everything()) == 1
     # A bias is a wish, a constraint is not.
     assert Sampler(replace(greedy, logit_bias={7: 100})).choose(logits, Everything({3})) == 3
+
+
+@pytest.mark.parametrize("repeat_penalty", [5e-324, 1e-38])
+def test_the_smallest_penalty_is_a_preference_and_no_overflow(repeat_penalty: float) -> None:
+    sampler = Sampler(Sampling(temperature=2, seed=1, repeat_penalty=repeat_penalty))
+    sampler.count([3])
+    logits = np.linspace(-8, 8, SIZE, dtype=np.float32)
+    logits[3] = 5
+    assert {sampler.choose(logits, Everything()) for _ in range(20)} == {3}
