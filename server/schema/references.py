@@ -70,7 +70,7 @@ class References:
         Raises Refusal if it leads nowhere.
         """
         if self._plain is not None and at.resolver is self.root.resolver:
-            local = _at_pointer(self._plain, reference)
+            local = at_pointer(self._plain, reference)
             if local is not None:
                 return Target(local, Place(unquote(reference[1:]), at.resolver))
         try:
@@ -103,7 +103,7 @@ class References:
             waiting += [(inner, at.inside(inner, path)) for path, inner in children(schema)]
 
 
-def _at_pointer(schema: Any, reference: str) -> Any:
+def at_pointer(schema: Any, reference: str) -> Any:
     """What a reference by pointer leads to within a schema without other identifiers, if so."""
     if not reference.startswith("#/"):
         return None

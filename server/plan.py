@@ -1,0 +1,80 @@
+"""What an answer may be, as the compiler of constraints is asked for it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from prompts.formats import ToolFormat
+from server.errors import InvalidRequest
+
+JsonObject = dict[str, Any]
+Mode = Literal["none", "auto", "required"]
+
+
+@dataclass(frozen=True)
+class Callee:
+    """A tool that may be called; `path` is where the request says what its arguments may be.
+
+    A `custom` tool has one argument, `input`, which clients get as it is; `lark` is the grammar
+    that it satisfies, if any. `defaults`: absent members get the default that the schema names.
+    """
+
+    name: str
+    parameters: JsonObject
+    path: str
+    custom: bool = False
+    lark: str | None = None
+    defaults: bool = False
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What an answer may be. `answer`: the schema that a text must satisfy, if any."""
+
+    row: ToolFormat
+    mode: Mode
+    tools: tuple[Callee, ...] = ()
+    parallel: bool = True
+    answer: JsonObject | None = None
+
+    def key(self) -> str:
+        tools = [
+            (tool.name, tool.parameters, tool.custom, tool.lark, tool.defaults)
+            for tool in self.tools
+        ]
+        return json.dumps([self.row.name, self.mode, tools, self.parallel, self.answer])
+
+    @property
+    def parts(self) -> dict[str, Part]:
+        """The schemas of the plan by the name of their tool, that of a text as ""."""
+        tools = self.tools if self.mode != "none" else ()
+        parts = {tool.name: Part.of(tool) for tool in tools}
+        if self.answer is not None:
+            parts[""] = Part(
+                self.answer, False, "response_format", "response_format.json_schema.schema"
+            )
+        return parts
+
+
+@dataclass(frozen=True)
+class Part:
+    """A schema of a request, and how messages speak of it. `lark`: and a grammar of `input`."""
+
+    schema: JsonObject
+    arguments: bool
+    title: str
+    path: str
+    lark: str | None = None
+
+    @classmethod
+    def of(cls, tool: Callee) -> Part:
+        what = "input" if tool.custom else "parameters"
+        return cls(tool.parameters, True, f"the {what} of tool {tool.name!r}", tool.path, tool.lark)
+
+    def key(self) -> str:
+        return json.dumps([self.arguments, self.schema, self.lark])
+
+    def refused(self, why: ValueError) -> InvalidRequest:
+        return InvalidRequest(f"{self.title} cannot be enforced: {why}", param=self.path)
