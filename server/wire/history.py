@@ -34,10 +34,7 @@ def to_conversation(request: ChatRequest) -> Conversation:
     offered = request.tools if request.choice.mode != "none" else ()
     return Conversation(
         messages=tuple(_mended(request.messages)),
-        tools=tuple(
-            Tool(tool.function.name, tool.function.description, tool.function.parameters)
-            for tool in offered
-        ),
+        tools=tuple(Tool(tool.name, tool.description, tool.shown) for tool in offered),
         template_options=_template_options(request),
     )
 
@@ -123,7 +120,7 @@ class _Ids:
         for call in calls:
             call_id = call.id if call.id and call.id not in seen else self._next()
             seen.add(call_id)
-            past.append(PastCall(call_id, call.function.name, call.function.arguments))
+            past.append(PastCall(call_id, call.name, call.arguments))
         return past
 
     def _next(self) -> str:

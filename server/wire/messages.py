@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, ValidationError, model_validator
+from pydantic import (
+    BeforeValidator,
+    Discriminator,
+    Field,
+    Tag,
+    ValidationError,
+    model_validator,
+)
 from pydantic_core import InitErrorDetails
 
 from server.wire.base import LIST, Wire, clipped, wrong
 from server.wire.body import JsonObject, parse_json
+from server.wire.custom import INPUT
 
 MAX_ARGUMENT_DEPTH = 64
 MAX_CALLS = 1024
@@ -26,10 +34,8 @@ _NOT_TEXT = {
 }
 
 
-def function_only(kind: Any) -> Any:
-    """Absent and "" mean a function, which is the only kind of tool there is."""
-    if kind == "custom":
-        raise wrong("custom tools are not supported, only functions are")
+def read_kind(kind: Any) -> Any:
+    """Absent and "" mean a function."""
     return "function" if kind == "" else kind
 
 
@@ -83,7 +89,7 @@ def _wrong_part(index: int, message: str) -> ValidationError:
     return ValidationError.from_exception_data("content", [details])
 
 
-FunctionKind = Annotated[Literal["function"], BeforeValidator(function_only)]
+FunctionKind = Annotated[Literal["function"], BeforeValidator(read_kind)]
 Content = Annotated[str, BeforeValidator(read_content)]
 Arguments = Annotated[JsonObject | str, BeforeValidator(read_arguments)]
 
@@ -93,12 +99,53 @@ class WireFunction(Wire):
     arguments: Arguments = Field(default_factory=dict)
 
 
-class WireCall(Wire):
+class FunctionCall(Wire):
     """A call in the history. The id may be foreign, repeated or empty."""
 
     id: str = ""
     type: FunctionKind = "function"
     function: WireFunction
+
+    @property
+    def name(self) -> str:
+        return self.function.name
+
+    @property
+    def arguments(self) -> JsonObject | str:
+        return self.function.arguments
+
+
+class WireInput(Wire):
+    name: str = Field(min_length=1)
+    input: str = ""
+
+
+class CustomCall(Wire):
+    """A call of a custom tool in the history: for the model, one with the argument `input`."""
+
+    id: str = ""
+    type: Literal["custom"]
+    custom: WireInput
+
+    @property
+    def name(self) -> str:
+        return self.custom.name
+
+    @property
+    def arguments(self) -> JsonObject | str:
+        return {INPUT: self.custom.input}
+
+
+def _kind_of_call(value: Any) -> str:
+    kind = value.get("type") if isinstance(value, dict) else getattr(value, "type", None)
+    return "<custom>" if kind == "custom" else "<function>"
+
+
+WireCall = FunctionCall | CustomCall
+_AnyCall = Annotated[
+    Annotated[FunctionCall, Tag("<function>")] | Annotated[CustomCall, Tag("<custom>")],
+    Discriminator(_kind_of_call),
+]
 
 
 class WireMessage(Wire):
@@ -113,7 +160,7 @@ class WireMessage(Wire):
     refusal: str = ""
     reasoning_content: str = ""
     reasoning: str = ""
-    tool_calls: Annotated[tuple[WireCall, ...], *LIST, Field(max_length=MAX_CALLS)] = ()
+    tool_calls: Annotated[tuple[_AnyCall, ...], *LIST, Field(max_length=MAX_CALLS)] = ()
     function_call: WireFunction | None = None
     tool_call_id: str = ""
     name: str = ""
@@ -138,5 +185,5 @@ class WireMessage(Wire):
     def calls(self) -> tuple[WireCall, ...]:
         """The calls, with the legacy `function_call` as one without an id."""
         if self.function_call is not None and not self.tool_calls:
-            return (WireCall(function=self.function_call),)
+            return (FunctionCall(function=self.function_call),)
         return self.tool_calls

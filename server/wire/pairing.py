@@ -37,7 +37,7 @@ def pair(calls: tuple[WireCall, ...], results: tuple[Result, ...]) -> Pairs:
     """
     answers: dict[int, Result] = {}
     rest = _take(answers, calls, results, lambda call: call.id, lambda m: m.tool_call_id)
-    rest = _take(answers, calls, rest, lambda call: call.function.name, lambda m: m.name)
+    rest = _take(answers, calls, rest, lambda call: call.name, lambda m: m.name)
     open_calls = [place for place in range(len(calls)) if place not in answers]
     if open_calls and len(open_calls) != len(rest):
         _check_unnamed(rest, calls)

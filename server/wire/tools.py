@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import (
     AfterValidator,
@@ -19,10 +19,12 @@ from pydantic import (
 from server.errors import InvalidRequest
 from server.wire.base import LIST, Wire, clipped, listed, wrong
 from server.wire.body import JsonObject
+from server.wire.custom import FreeFormat, InputFormat, held_parameters, lark_of, shown_parameters
 from server.wire.messages import FunctionKind
 from server.wire.schemas import NotASchema, as_parameters
 
 MAX_ALLOWED = 4096
+APPLY_DEFAULTS = "x-callwright-apply-defaults"
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 
@@ -50,28 +52,113 @@ def _check_name(name: str) -> str:
 
 
 class FunctionDefinition(Wire):
-    """`strict` is accepted: arguments always satisfy the schema, with or without it."""
+    """`strict` is accepted: arguments always satisfy the schema, with or without it.
+
+    `apply_defaults`: members that a call leaves out get their defaults. Also a key of the schema.
+    """
 
     name: Annotated[str, AfterValidator(_check_name)]
     description: str = ""
     parameters: JsonObject = Field(default_factory=dict, validate_default=True)
     strict: bool = False
+    apply_defaults: bool | None = Field(None, alias=APPLY_DEFAULTS)
 
     @field_validator("parameters", mode="before")
     @classmethod
     def _object_schema(cls, value: Any, info: ValidationInfo) -> JsonObject:
         try:
-            return as_parameters(value)
+            schema = as_parameters(value)
         except NotASchema as exc:
             raise wrong(f"the schema of {info.data.get('name', 'this tool')!r}: {exc}") from None
+        if not isinstance(schema.get(APPLY_DEFAULTS, False), bool):
+            raise wrong(f"{APPLY_DEFAULTS} must be true or false")
+        return schema
 
 
-class WireTool(Wire):
+class FunctionTool(Wire):
+    """What every tool has: `shown` is the schema of its arguments as a prompt has it, `held` the
+    one that they satisfy, `path` where in the tool it stands.
+    """
+
+    path: ClassVar = "function.parameters"
+    lark: ClassVar = None
+
     type: FunctionKind = "function"
     function: FunctionDefinition
 
+    @property
+    def name(self) -> str:
+        return self.function.name
 
-class FunctionName(Wire):
+    @property
+    def description(self) -> str:
+        return self.function.description
+
+    @property
+    def shown(self) -> JsonObject:
+        return {
+            key: value for key, value in self.function.parameters.items() if key != APPLY_DEFAULTS
+        }
+
+    @property
+    def held(self) -> JsonObject:
+        return self.function.parameters
+
+    @property
+    def apply_defaults(self) -> bool | None:
+        """None where the tool does not say."""
+        said: bool | None = self.function.parameters.get(APPLY_DEFAULTS)
+        return self.function.apply_defaults if said is None else said
+
+
+class CustomDefinition(Wire):
+    name: Annotated[str, AfterValidator(_check_name)]
+    description: str = ""
+    format: InputFormat = FreeFormat()
+
+
+class CustomTool(Wire):
+    """`lark` is the grammar that the input satisfies beside the schema."""
+
+    path: ClassVar = "custom.format.grammar.definition"
+    apply_defaults: ClassVar = None
+
+    type: Literal["custom"]
+    custom: CustomDefinition
+
+    @property
+    def name(self) -> str:
+        return self.custom.name
+
+    @property
+    def description(self) -> str:
+        return self.custom.description
+
+    @property
+    def shown(self) -> JsonObject:
+        return shown_parameters(self.custom.format)
+
+    @property
+    def held(self) -> JsonObject:
+        return held_parameters(self.custom.format)
+
+    @property
+    def lark(self) -> str | None:
+        return lark_of(self.custom.format)
+
+
+def _kind_of_tool(value: Any) -> str:
+    kind = value.get("type") if isinstance(value, dict) else getattr(value, "type", None)
+    return "<custom>" if kind == "custom" else "<function>"
+
+
+WireTool = Annotated[
+    Annotated[FunctionTool, Tag("<function>")] | Annotated[CustomTool, Tag("<custom>")],
+    Discriminator(_kind_of_tool),
+]
+
+
+class ToolName(Wire):
     name: str
 
 
@@ -87,12 +174,30 @@ def _nested(key: str, *inner: str) -> BeforeValidator:
     return BeforeValidator(nest)
 
 
-class _NamedTool(Wire):
+class _NamedFunction(Wire):
     type: FunctionKind = "function"
-    function: FunctionName
+    function: ToolName
+
+    @property
+    def name(self) -> str:
+        return self.function.name
 
 
-NamedTool = Annotated[_NamedTool, _nested("function", "name")]
+class _NamedCustom(Wire):
+    type: Literal["custom"]
+    custom: ToolName
+
+    @property
+    def name(self) -> str:
+        return self.custom.name
+
+
+_Named = _NamedFunction | _NamedCustom
+NamedTool = Annotated[
+    Annotated[_NamedFunction, _nested("function", "name"), Tag("<function>")]
+    | Annotated[_NamedCustom, _nested("custom", "name"), Tag("<custom>")],
+    Discriminator(_kind_of_tool),
+]
 
 
 class AllowedTools(Wire):
@@ -128,52 +233,57 @@ def check_names(tools: tuple[WireTool, ...]) -> None:
     """Raises InvalidRequest that names a tool which occurs twice."""
     seen: dict[str, int] = {}
     for index, tool in enumerate(tools):
-        name = tool.function.name
-        if name in seen:
+        if tool.name in seen:
             raise InvalidRequest(
-                f"tools[{index}] and tools[{seen[name]}] are both called {name!r}",
-                param=f"tools[{index}].function.name",
+                f"tools[{index}] and tools[{seen[tool.name]}] are both called {tool.name!r}",
+                param=f"tools[{index}].{tool.type}.name",
             )
-        seen[name] = index
+        seen[tool.name] = index
 
 
 def resolve_choice(
-    choice: str | _NamedTool | _AllowedChoice | None,
+    choice: str | _Named | _AllowedChoice | None,
     tools: tuple[WireTool, ...],
     *,
     parallel: bool,
 ) -> ToolChoice:
     """What may be called. Absent means auto; without tools auto and none come to the same.
 
-    Raises InvalidRequest for a name that no tool has, and for a call demanded without tools.
+    Raises InvalidRequest for a name that no tool of that kind has, and for a call demanded without
+    tools.
     """
-    offered = tuple(tool.function.name for tool in tools)
+    offered = tuple(tool.name for tool in tools)
     if choice is None or isinstance(choice, str):
         if choice == "required" and not tools:
             raise InvalidRequest("tool_choice is required, but there are no tools", param=_PARAM)
         if choice == "none" or not tools:
             return ToolChoice("none")
         return ToolChoice("required" if choice == "required" else "auto", offered, parallel)
-    if isinstance(choice, _NamedTool):
-        return ToolChoice("required", _known((choice.function.name,), offered), parallel=False)
+    if isinstance(choice, _NamedFunction | _NamedCustom):
+        return ToolChoice("required", _known((choice,), tools), parallel=False)
     allowed = choice.allowed_tools
-    names = _known(tuple(tool.function.name for tool in allowed.tools), offered)
-    return ToolChoice(allowed.mode, names, parallel)
+    return ToolChoice(allowed.mode, _known(allowed.tools, tools), parallel)
 
 
 _PARAM = "tool_choice"
 
 
-def _known(names: tuple[str, ...], offered: tuple[str, ...]) -> tuple[str, ...]:
-    if not offered:
+def _known(named: tuple[_Named, ...], tools: tuple[WireTool, ...]) -> tuple[str, ...]:
+    if not tools:
         raise InvalidRequest("tool_choice names a tool, but there are no tools", param=_PARAM)
-    known = set(offered)
-    unknown = next((name for name in names if name not in known), None)
-    if unknown is not None:
-        raise InvalidRequest(
-            f"tool_choice names {clipped(unknown, 140)!r}, which is none of the tools: "
-            f"{listed(offered)}",
-            param=_PARAM,
-        )
-    wanted = set(names)
-    return tuple(name for name in offered if name in wanted)
+    kinds = {tool.name: tool.type for tool in tools}
+    for one in named:
+        name = clipped(one.name, 140)
+        if one.name not in kinds:
+            raise InvalidRequest(
+                f"tool_choice names {name!r}, which is none of the tools: {listed(tuple(kinds))}",
+                param=_PARAM,
+            )
+        if kinds[one.name] != one.type:
+            raise InvalidRequest(
+                f"tool_choice names {name!r} as a {one.type} tool, but it is of type"
+                f" {kinds[one.name]}",
+                param=_PARAM,
+            )
+    wanted = {one.name for one in named}
+    return tuple(name for name in kinds if name in wanted)

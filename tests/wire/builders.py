@@ -45,6 +45,15 @@ def tool(name: str, **function: Any) -> dict[str, Any]:
     return {"type": "function", "function": {"name": name, **function}}
 
 
+def custom(name: str, **definition: Any) -> dict[str, Any]:
+    return {"type": "custom", "custom": {"name": name, **definition}}
+
+
+def grammar(syntax: str, definition: str) -> dict[str, Any]:
+    """The format of a custom tool's input."""
+    return {"type": "grammar", "grammar": {"syntax": syntax, "definition": definition}}
+
+
 def call(id: str, name: str = "look", arguments: Any = "{}") -> dict[str, Any]:
     return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
 

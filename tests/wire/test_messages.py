@@ -81,7 +81,7 @@ def test_content_of_another_shape_is_refused(content: Any, param: str) -> None:
 )
 def test_arguments_are_parsed_or_kept_as_they_are(given: Any, read: Any) -> None:
     message = ask(messages=[made(call("c", arguments=given))]).messages[0]
-    assert message.tool_calls[0].function.arguments == read
+    assert message.tool_calls[0].arguments == read
 
 
 def test_arguments_that_are_neither_text_nor_object_are_refused() -> None:
@@ -96,7 +96,9 @@ def test_arguments_that_are_neither_text_nor_object_are_refused() -> None:
         ({"id": "x", "type": "function", "function": None}, ".function"),
         ({"id": "x", "function": {"arguments": "{}"}}, ".function.name"),
         ({"id": "x", "function": {"name": "", "arguments": "{}"}}, ".function.name"),
-        ({"id": "x", "type": "custom", "custom": {"name": "n", "input": "i"}}, ".type"),
+        ({"id": "x", "type": "custom", "function": {"name": "n"}}, ".custom"),
+        ({"id": "x", "type": "custom", "custom": {"input": "i"}}, ".custom.name"),
+        ({"id": "x", "type": "custom", "custom": {"name": "n", "input": 5}}, ".custom.input"),
         ({"id": "x", "type": "telepathy", "function": {"name": "n"}}, ".type"),
         ({"id": 7, "function": {"name": "n"}}, ".id"),
     ],
@@ -112,12 +114,18 @@ def test_the_type_of_a_call_may_be_missing_or_empty() -> None:
     assert {one.type for one in ask(messages=[made(*calls)]).messages[0].calls} == {"function"}
 
 
+def test_a_call_of_a_custom_tool_has_its_input_as_the_only_argument() -> None:
+    past = {"id": "a", "type": "custom", "custom": {"name": "n", "input": 'say "hi"'}}
+    (only,) = ask(messages=[made(past)]).messages[0].calls
+    assert (only.id, only.name, only.arguments) == ("a", "n", {"input": 'say "hi"'})
+
+
 def test_the_legacy_call_is_read_where_there_is_no_other() -> None:
     old = {"function_call": {"name": "old", "arguments": '{"a": 1}'}}
     (only,) = ask(messages=[{"role": "assistant", **old}]).messages[0].calls
-    assert (only.id, only.function.name, only.function.arguments) == ("", "old", {"a": 1})
+    assert (only.id, only.name, only.arguments) == ("", "old", {"a": 1})
     (only,) = ask(messages=[made(call("n", "new"), **old)]).messages[0].calls
-    assert only.function.name == "new"
+    assert only.name == "new"
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from server.errors import InvalidRequest
-from server.wire.messages import WireCall, WireFunction, WireMessage
+from server.wire.messages import FunctionCall, WireCall, WireFunction, WireMessage
 from server.wire.pairing import Pairs, Result, pair
 
 IDS = st.sampled_from(["", "a", "b", "c"])
@@ -11,7 +11,7 @@ NAMES = st.sampled_from(["look", "take"])
 
 
 def call(id: str, name: str = "look") -> WireCall:
-    return WireCall(id=id, function=WireFunction(name=name))
+    return FunctionCall(id=id, function=WireFunction(name=name))
 
 
 def results(*ids_and_names: str | tuple[str, str]) -> tuple[Result, ...]:
