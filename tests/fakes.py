@@ -8,12 +8,14 @@ silently do wrong. Misuse is raised and kept: the engine turns exceptions into f
 
 from __future__ import annotations
 
+import json
 import re
 import threading
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from server.engine.runner import BatchItem, DecodeFailed, OutOfCells
 from server.engine.sampler import Logits
@@ -246,6 +248,18 @@ class ScriptedRunner:
         for cells in self._cells.values():
             cells.clear()
         self._broken = False
+
+    def save(self) -> NDArray[np.uint8]:
+        cells = {id(cell): cell.token for held in self._cells.values() for cell in held}
+        held = {slot: [id(cell) for cell in held] for slot, held in self._cells.items()}
+        return np.frombuffer(json.dumps([cells, held]).encode(), np.uint8)
+
+    def restore(self, state: NDArray[np.uint8]) -> bool:
+        self._require(not self.used_cells, "restored over cells")
+        cells, held = json.loads(state.tobytes())
+        made = {name: _Cell(token) for name, token in cells.items()}
+        self._cells = {int(slot): [made[str(one)] for one in ids] for slot, ids in held.items()}
+        return True
 
     def close(self) -> None:
         self._require(not self.closed, "closed twice")

@@ -12,14 +12,16 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
 
+from server.engine.cache_file import CacheFile, Warmth
+from server.engine.generation import Generation
 from server.engine.prefix_cache import PrefixCache
 from server.engine.runner import BatchItem, DecodeFailed, OutOfCells, Runner
 from server.engine.scheduler import Admission, Scheduler, Slice
-from server.engine.sequence import EndReason, Job, Sequence, Timings, Update
+from server.engine.sequence import EndReason, Job, Sequence, Timings
 from server.errors import CallwrightError, InvalidRequest, ShuttingDown
 
 log = logging.getLogger(__name__)
@@ -52,42 +54,6 @@ class Load:
     cells: int
 
 
-class Generation:
-    """A job under way, seen from asyncio."""
-
-    def __init__(self, job: Job, wake: Callable[[], None]) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._updates: asyncio.Queue[Update] = asyncio.Queue()
-        self._wake = wake
-        self.sequence = Sequence(job, self._tell)
-
-    def _tell(self, update: Update) -> None:
-        try:
-            self._loop.call_soon_threadsafe(self._updates.put_nowait, update)
-        except RuntimeError:  # the loop is closed: nobody listens any more
-            self.sequence.cancelled = True
-
-    async def updates(self, timeout_s: float | None = None) -> AsyncIterator[Update]:
-        """Updates as they come; the last one has an end.
-
-        Raises what the job failed with, and TimeoutError `timeout_s` after it was submitted.
-        """
-        submitted = self.sequence.timings.submitted
-        while True:
-            left_s = None if timeout_s is None else submitted + timeout_s - time.perf_counter()
-            update = await asyncio.wait_for(self._updates.get(), left_s)
-            if update.error is not None:
-                raise update.error
-            yield update
-            if update.end is not None:
-                return
-
-    def cancel(self) -> None:
-        """End the job within one step of the engine, if it has not ended yet."""
-        self.sequence.cancelled = True
-        self._wake()
-
-
 Observer = Callable[[Timings, str], None]
 """Told on the engine's thread of each job that ended: stop, length, error or abort."""
 
@@ -96,10 +62,15 @@ class Engine:
     """Runs jobs on a model. `start` first, `stop` at the end; the rest may be called anywhere."""
 
     def __init__(
-        self, runner: Runner, options: EngineOptions, observe: Observer = lambda *_: None
+        self,
+        runner: Runner,
+        options: EngineOptions,
+        observe: Observer = lambda *_: None,
+        cache_file: CacheFile | None = None,
     ) -> None:
         self._runner = runner
         self._observe = observe
+        self._cache_file = cache_file if runner.can_cut else None
         self._scheduler = Scheduler(
             PrefixCache(runner.context_length),
             max_sequences=options.max_sequences,
@@ -119,6 +90,7 @@ class Engine:
         self._stop_lock = threading.Lock()
 
     def start(self) -> None:
+        self._warm_up()
         self._thread.start()
 
     def stop(self, grace_s: float) -> None:
@@ -177,8 +149,22 @@ class Engine:
             except Exception as exc:
                 log.exception("the engine's step failed")
                 self._fail_all(exc)
-        self._fail_all(ShuttingDown("the server is shutting down"))
+        closing = ShuttingDown("the server is shutting down")
+        for sequence in list(self._scheduler.running):
+            self._retire(sequence)
+            self._tell_failed(sequence, closing)
+        self._keep_warm()
+        self._fail_all(closing)
         self._refuse_rest()
+
+    def _warm_up(self) -> None:
+        warmth = self._cache_file.load() if self._cache_file else None
+        if warmth and self._runner.restore(warmth.state):
+            self._scheduler.restore(warmth.books)
+
+    def _keep_warm(self) -> None:
+        if self._cache_file and self._scheduler.cache.used_cells:
+            self._cache_file.save(Warmth(self._scheduler.cache.books(), self._runner.save()))
 
     def _take(self, *, block: bool) -> None:
         """Queue what was submitted since the last step; wait for something if there is no work."""

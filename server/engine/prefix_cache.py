@@ -24,6 +24,18 @@ class _Node:
 
 
 @dataclass(frozen=True)
+class Books:
+    """What a cache holds, in plain values, to be kept.
+
+    A node is the index of its parent (-1: the root), which comes before it, its tokens and its
+    holders. `retired` are the sequences, least recently used first.
+    """
+
+    nodes: list[tuple[int, list[int], list[int]]]
+    retired: list[int]
+
+
+@dataclass(frozen=True)
 class Match:
     """The first `length` tokens are in the cells of sequence `holder`."""
 
@@ -152,6 +164,29 @@ class PrefixCache:
         oldest = next(iter(self._retired))
         self.release(oldest)
         return oldest
+
+    def books(self) -> Books:
+        """What the retired sequences hold; there must be no others."""
+        nodes: list[tuple[int, list[int], list[int]]] = []
+        found = [(child, -1) for child in self._root.children]
+        while found:
+            node, parent = found.pop()
+            found += [(child, len(nodes)) for child in node.children]
+            nodes.append((parent, node.tokens, sorted(node.holders)))
+        return Books(nodes, list(self._retired))
+
+    def restore(self, books: Books) -> None:
+        """Take over what another cache of this capacity held; this one must be empty."""
+        nodes: list[_Node] = []
+        for parent_index, tokens, holders in books.nodes:
+            parent = self._root if parent_index < 0 else nodes[parent_index]
+            node = _Node(list(tokens), parent, set(holders))
+            parent.children.append(node)
+            nodes.append(node)
+            self.used_cells += len(tokens)
+            # Parents come first, so that the last node of a sequence is its leaf.
+            self._leaf.update(dict.fromkeys(holders, node))
+        self._retired = dict.fromkeys(books.retired)
 
     def _path(self, sequence_id: int) -> list[_Node]:
         """Nodes of a sequence from the root (left out) to its leaf."""

@@ -6,6 +6,7 @@ Everything here is called by the engine's thread alone, except what `load` and `
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import logging
 import os
 from collections.abc import Sequence
@@ -26,6 +27,7 @@ Logits = NDArray[np.float32]  # shape (vocabulary,)
 
 CACHE_TYPES = {"f16": lc.GGML_TYPE_F16, "q8_0": lc.GGML_TYPE_Q8_0, "q4_0": lc.GGML_TYPE_Q4_0}
 FLASH_ATTENTION = {"auto": -1, "off": 0, "on": 1}
+SAMPLES, SAMPLE_BYTES = 64, 1 << 16  # of a model file, to tell it from others
 PIECE_BYTES = 4096  # no token of a known vocabulary is longer
 
 
@@ -58,6 +60,8 @@ class Runner(Protocol):
     def copy_prefix(self, source: int, target: int, length: int) -> None: ...
     def cut(self, sequence_id: int, length: int) -> None: ...
     def clear(self) -> None: ...
+    def save(self) -> NDArray[np.uint8]: ...
+    def restore(self, state: NDArray[np.uint8]) -> bool: ...
     def close(self) -> None: ...
 
 
@@ -89,6 +93,10 @@ class LlamaRunner:
         self.context_length = options.context_length or min(trained or 512, DEFAULT_CONTEXT)
         if trained and self.context_length > trained:
             log.warning("the model was trained on %d tokens of context only", trained)
+        self._path = path
+        self._cells = (
+            self.context_length, options.sequences, options.flash_attention, options.kv_cache_type
+        )  # fmt: skip
         self._context = self._make_context(options)
         self._memory = lc.llama_get_memory(self._context)
         self._vocab = lc.llama_model_get_vocab(self._model)
@@ -148,6 +156,33 @@ class LlamaRunner:
     def clear(self) -> None:
         lc.llama_memory_clear(self._memory, True)
 
+    def save(self) -> NDArray[np.uint8]:
+        """All cells that are in use, as bytes: about what they take in memory."""
+        state = np.empty(lc.llama_state_get_size(self._context), np.uint8)
+        written = lc.llama_state_get_data(self._context, _address(state), len(state))
+        return state[:written]
+
+    def restore(self, state: NDArray[np.uint8]) -> bool:
+        """Put back what `save` gave, of the same model and options; False if that failed.
+
+        Nothing is held then. Bytes from elsewhere may end the process.
+        """
+        if lc.llama_state_set_data(self._context, _address(state), len(state)) == len(state):
+            return True
+        self.clear()
+        return False
+
+    def identity(self) -> str:
+        """Names the model and what the layout of cells depends on. Reads parts of the file."""
+        digest = hashlib.sha256(f"{lc.__version__} {self._cells}".encode())
+        size = self._path.stat().st_size
+        digest.update(str(size).encode())
+        with self._path.open("rb") as file:
+            for offset in range(0, size, max(SAMPLE_BYTES, size // SAMPLES)):
+                file.seek(offset)
+                digest.update(file.read(SAMPLE_BYTES))
+        return digest.hexdigest()
+
     def close(self) -> None:
         lc.llama_free(self._context)
         lc.llama_model_free(self._model)
@@ -172,6 +207,10 @@ class _Batch:
         self._wants_logits[:n] = [item.wants_logits for item in items]
         for i, item in enumerate(items):
             self.struct.seq_id[i][0] = item.sequence_id
+
+
+def _address(data: NDArray[np.uint8]) -> Any:
+    return data.ctypes.data_as(ctypes.POINTER(ctypes.c_uint8))
 
 
 def _load_model(path: Path, options: RunnerOptions) -> Any:

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from server.engine.prefix_cache import Match, PrefixCache, common_prefix
+from server.engine.prefix_cache import Books, Match, PrefixCache, common_prefix
 from server.engine.sequence import Sequence
 from server.errors import Busy
 
@@ -75,6 +75,11 @@ class Scheduler:
         self._queue_length = queue_length
         self._reuse_prefixes = reuse_prefixes
         self._draft_below = draft_below
+
+    def restore(self, books: Books) -> None:
+        """Take over the retired sequences of an earlier run with as many slots."""
+        self.cache.restore(books)
+        self._free_slots = [slot for slot in self._free_slots if slot not in books.retired]
 
     @property
     def has_work(self) -> bool:

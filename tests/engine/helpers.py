@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from server.engine.engine import Engine, EngineOptions, Generation
+from server.engine.engine import Engine, EngineOptions
+from server.engine.generation import Generation
 from server.engine.sampler import Allowed, Logits, Sampling
 from server.engine.sequence import EndReason, Job, Sequence, Timings, TokenConstraint
 from server.engine.vocabulary import Vocabulary

@@ -7,7 +7,8 @@ import threading
 
 import pytest
 
-from server.engine.engine import Engine, EngineOptions, Generation
+from server.engine.engine import Engine, EngineOptions
+from server.engine.generation import Generation
 from server.engine.runner import BatchItem, DecodeFailed, OutOfCells
 from server.engine.sequence import Job
 from server.errors import Busy, CallwrightError, ConstraintFailed, InvalidRequest, ShuttingDown

@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from server.engine.engine import Engine, Generation
+from server.engine.engine import Engine
+from server.engine.generation import Generation
 from server.engine.logprobs import LEAST, Logits, Logprob, Score, score
 from server.engine.sampler import Sampling
 from server.engine.sequence import SCORED_TOKENS, EndReason, Job
