@@ -4,23 +4,34 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
 
-from fastapi import Depends, FastAPI, Request, Response
+from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 
-from server.errors import Busy, CallwrightError, InvalidRequest, NotFound
+from server.errors import Busy, CallwrightError, InvalidRequest
+from server.openapi import EXTRA, document
+from server.origins import OriginGuard
 from server.parts import Parts
-from server.routes import chat, service
+from server.routes import chat, completions, service, tokens
 from server.routes.common import internal_error, json_reply, needs_key
+from server.routes.unsupported import no_such_route
 from server.wire.replies import error_reply
 
 log = logging.getLogger(__name__)
 
-KEYED = (service.router, chat.router)
+KEYED = (
+    service.router,
+    chat.router,
+    completions.router,
+    tokens.router,
+)
 
 
 def create_app(parts: Parts) -> FastAPI:
@@ -33,9 +44,13 @@ def create_app(parts: Parts) -> FastAPI:
 
     app = FastAPI(title="Callwright", lifespan=lifespan, docs_url="/docs", redoc_url=None)
     _add_errors(app)
-    app.include_router(service.open_router(parts))
-    for router in KEYED:
-        app.include_router(router(parts), dependencies=[Depends(needs_key(parts.settings))])
+    unkeyed = service.open_router(parts)
+    keyed = [router(parts) for router in KEYED]
+    app.include_router(unkeyed)
+    for router in keyed:
+        app.include_router(router, dependencies=[Depends(needs_key(parts.settings))])
+    app.openapi = partial(_openapi, parts, [unkeyed, *keyed])  # type: ignore[method-assign]
+    app.add_middleware(OriginGuard, settings=parts.settings)
     if parts.settings.cors_origin:
         app.add_middleware(
             CORSMiddleware,
@@ -44,6 +59,21 @@ def create_app(parts: Parts) -> FastAPI:
             allow_headers=["*"],
         )
     return app
+
+
+def _openapi(parts: Parts, routers: Iterable[APIRouter]) -> dict[str, Any]:
+    routes = [
+        (method, route.path_format, extra[EXTRA])
+        for router in routers
+        for route in router.routes
+        if isinstance(route, APIRoute) and (extra := route.openapi_extra) and EXTRA in extra
+        for method in sorted(route.methods or ())
+    ]
+    return document(
+        routes,
+        model_names=parts.model_names,
+        needs_key=bool(parts.settings.api_key),
+    )
 
 
 def _add_errors(app: FastAPI) -> None:
@@ -57,10 +87,10 @@ def _add_errors(app: FastAPI) -> None:
         return json_reply(error_reply(exc), exc.status, headers)
 
     @app.exception_handler(HTTPException)
-    async def route(_: Request, exc: HTTPException) -> Response:
-        error: CallwrightError = NotFound("there is no such route")
-        if exc.status_code != 404:
-            error = InvalidRequest(str(exc.detail))
+    async def route(request: Request, exc: HTTPException) -> Response:
+        error: CallwrightError = InvalidRequest(str(exc.detail))
+        if exc.status_code == 404:
+            error = no_such_route(request.url.path)
         return json_reply(error_reply(error), exc.status_code, dict(exc.headers or {}))
 
     @app.exception_handler(RequestValidationError)

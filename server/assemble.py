@@ -5,6 +5,7 @@ from __future__ import annotations
 from models.catalog import LocalModel
 from prompts.facts import ModelFacts
 from server.chat import ChatService
+from server.completion import CompletionService
 from server.config import Settings
 from server.constraint import ConstraintCompiler
 from server.engine.engine import Engine, EngineOptions
@@ -50,8 +51,25 @@ def assemble(settings: Settings, model: LocalModel) -> Parts:
         renderers=Renderers(facts, _template(settings, model)),
         context_length=runner.context_length,
     )
+    completion = CompletionService(
+        settings,
+        engine=engine,
+        compiler=compiler,
+        vocabulary=vocabulary,
+        context_length=runner.context_length,
+    )
     names = dict.fromkeys((model.name, *model.aliases, *settings.alias))
-    return Parts(settings, engine, compiler, chat, metrics, tuple(names))
+    return Parts(
+        settings=settings,
+        engine=engine,
+        compiler=compiler,
+        chat=chat,
+        completion=completion,
+        metrics=metrics,
+        vocabulary=vocabulary,
+        context_length=runner.context_length,
+        model_names=tuple(names),
+    )
 
 
 def _template(settings: Settings, model: LocalModel) -> str:

@@ -81,6 +81,10 @@ class ChatService:
             include_timings=request.include_timings,
         )
 
+    def prompt(self, request: ChatRequest) -> list[int]:
+        """The tokens of a request's prompt. Raises InvalidRequest."""
+        return self._prompt(request, self._renderers.get(request.prompt_template))
+
     def _prompt(self, request: ChatRequest, renderer: Renderer) -> list[int]:
         conversation = to_conversation(request)
         messages = conversation.messages

@@ -23,21 +23,14 @@ from server.errors import SetupError
 
 DEFAULT_MODEL = "qwen2.5-coder-0.5b-instruct"
 PREFIX = "CALLWRIGHT_"
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 Names = Annotated[tuple[str, ...], NoDecode]
 
 
 def data_dir() -> Path:
-    """Where models and other lasting files live: XDG's data folder, made when first needed.
-
-    Raises SetupError.
-    """
-    try:
-        base = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
-    except RuntimeError:  # in a container that runs as a user without an entry in /etc/passwd
-        raise SetupError(
-            "it is not known where your home folder is", hint="Set HOME, or XDG_DATA_HOME."
-        ) from None
+    """Where models and other lasting files live: XDG's data folder, made when first needed."""
+    base = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
     return Path(base) / "callwright"
 
 
@@ -96,6 +89,10 @@ class Settings(BaseSettings):
     max_tools: int = Field(512, ge=1, description="most tools in one request")
     max_messages: int = Field(4096, ge=1, description="most messages in one request")
     max_depth: int = Field(64, ge=8, le=200, description="deepest nesting of a request's JSON")
+    max_connections: int = Field(512, ge=1, description="most connections; then 503")
+    client_timeout_s: float = Field(
+        60, gt=0, description="seconds for a request to come in, and for an answer nobody reads"
+    )
     shutdown_grace_s: float = Field(10, ge=0, description="seconds to finish answers at the end")
 
     # The address
@@ -108,6 +105,9 @@ class Settings(BaseSettings):
         False, description="listen beyond this machine although there is no API key"
     )
     cors_origin: Names = Field((), description="web origins that may call the server")
+    allowed_host: Names = Field(
+        (), description="further names of this machine, where clients give no key"
+    )
     keep_alive_s: int = Field(120, ge=5, description="seconds an idle connection stays open")
     ping_s: float = Field(10, gt=0, description="seconds of silence before a stream's `: ping`")
 
@@ -117,7 +117,7 @@ class Settings(BaseSettings):
     log_prompts: bool = Field(False, description="write prompts and answers to the log")
 
 
-COMMA_LISTS = ("alias", "api_key", "cors_origin")
+COMMA_LISTS = ("alias", "api_key", "cors_origin", "allowed_host")
 
 
 def add_flags(parser: argparse.ArgumentParser, names: Iterable[str] | None = None) -> None:

@@ -4,10 +4,13 @@
     ├── InvalidRequest          400  the request cannot be honoured as written
     │   └── ContextOverflow     400  the prompt does not fit the context
     ├── Unauthorized            401  missing or wrong API key
+    ├── Forbidden               403  a web page, or a host name, that may not call this server
     ├── NotFound                404  unknown model or route
+    ├── TooSlow                 408  the request did not come in time
     ├── TooLarge                413  the body is over the limit
     ├── Busy                    429  the queue is full
     ├── ConstraintFailed        500  generation broke its constraint, the answer was withheld
+    ├── Overloaded              503  there are too many connections
     ├── ShuttingDown            503  the server is going away
     ├── TimedOut                504  the request took longer than the server allows
     └── SetupError                   a command cannot go on: a line or two on stderr, exit status 1
@@ -49,9 +52,20 @@ class Unauthorized(CallwrightError):
     code = "invalid_api_key"
 
 
+class Forbidden(CallwrightError):
+    status = 403
+    type = "permission_error"
+
+
 class NotFound(CallwrightError):
     status = 404
     type = "invalid_request_error"
+
+
+class TooSlow(CallwrightError):
+    status = 408
+    type = "invalid_request_error"
+    code = "request_timeout"
 
 
 class TooLarge(CallwrightError):
@@ -74,6 +88,11 @@ class Busy(CallwrightError):
 
 class ConstraintFailed(CallwrightError):
     code = "constraint_failed"
+
+
+class Overloaded(CallwrightError):
+    status = 503
+    code = "too_many_connections"
 
 
 class ShuttingDown(CallwrightError):

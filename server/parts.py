@@ -5,19 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from server.chat import ChatService
+from server.completion import CompletionService
 from server.config import Settings
 from server.constraint import ConstraintCompiler
 from server.engine.engine import Engine
+from server.engine.vocabulary import Vocabulary
 from server.metrics import Metrics
 
 
 @dataclass(frozen=True)
 class Parts:
-    """`model_names`: the main one first."""
+    """`model_names`: the main one first. `context_length` in tokens."""
 
     settings: Settings
     engine: Engine
     compiler: ConstraintCompiler
     chat: ChatService
+    completion: CompletionService
     metrics: Metrics
+    vocabulary: Vocabulary
+    context_length: int
     model_names: tuple[str, ...]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Sequence
 from typing import TypeVar
 
 from starlette.requests import Request
@@ -106,6 +106,31 @@ async def with_pauses(items: AsyncIterator[T], pause_s: float) -> AsyncGenerator
     finally:
         if following is not None:
             await _cancel(following)
+
+
+async def interleaved(sources: Sequence[AsyncIterator[T]]) -> AsyncGenerator[tuple[int, T], None]:
+    """What the sources give, as it comes, each item with the index of its source.
+
+    The first source to fail ends it. The caller closes the sources.
+    """
+    waiting = {asyncio.ensure_future(_next(source)): i for i, source in enumerate(sources)}
+    try:
+        while waiting:
+            done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            for task in sorted(done, key=lambda task: waiting[task]):
+                try:
+                    item = task.result()
+                except StopAsyncIteration:
+                    del waiting[task]
+                    continue
+                index = waiting.pop(task)
+                waiting[asyncio.ensure_future(_next(sources[index]))] = index
+                yield index, item
+    finally:
+        for task in waiting:
+            await _cancel(task)
+            if not task.cancelled():
+                task.exception()  # was seen by nobody, and need not be
 
 
 async def _next(items: AsyncIterator[T]) -> T:

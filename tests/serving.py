@@ -20,6 +20,7 @@ from prompts.facts import ModelFacts
 from server.app import create_app
 from server.chat import ChatService
 from server.commands.serve import listen, make_server, url_of
+from server.completion import CompletionService
 from server.config import Settings
 from server.constraint import ConstraintCompiler
 from server.engine.engine import Engine, EngineOptions
@@ -121,7 +122,24 @@ def rig(
         renderers=_renderers(),
         context_length=context_length,
     )
-    parts = Parts(made, engine, compiler, chat, metrics, (MODEL, *made.alias))
+    completion = CompletionService(
+        made,
+        engine=engine,
+        compiler=compiler,
+        vocabulary=runner.vocabulary,
+        context_length=context_length,
+    )
+    parts = Parts(
+        settings=made,
+        engine=engine,
+        compiler=compiler,
+        chat=chat,
+        completion=completion,
+        metrics=metrics,
+        vocabulary=runner.vocabulary,
+        context_length=context_length,
+        model_names=(MODEL, *made.alias),
+    )
     return Rig(create_app(parts), parts, runner)
 
 

@@ -47,7 +47,7 @@ DOORS = {
     "outlines": ("server.constraint",),
     "llguidance": ("server.constraint",),
     "fastapi": ("server.app", "server.routes"),
-    "starlette": ("server.app", "server.routes", "server.transport"),
+    "starlette": ("server.app", "server.origins", "server.routes", "server.transport"),
     "jinja2": ("prompts.sandbox",),
     "huggingface_hub": ("models.sources",),
     "pydantic_settings": ("server.config",),

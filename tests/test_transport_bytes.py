@@ -163,7 +163,6 @@ def test_hostile_bytes_cost_their_sender_only(sent: bytes) -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "Host: evil.example",
         "Authorization: Bearer \xff\xfe\x80",
         "Accept: \xe9\xe8",
         "Content-Type: multipart/form-data; boundary=x",
@@ -177,8 +176,6 @@ def test_hostile_bytes_cost_their_sender_only(sent: bytes) -> None:
 def test_odd_headers_change_nothing(line: str) -> None:
     body = json.dumps(ask("hello")).encode()
     with live(rig({"hello": "Hi."})) as serving, connected(serving) as connection:
-        sent = head(len(body), line, "Connection: Upgrade").replace(
-            b"Host: 127.0.0.1:8080\r\n", b"" if line.startswith("Host") else b"Host: x\r\n"
-        )
+        sent = head(len(body), line, "Connection: Upgrade")
         connection.sendall(sent + body)
         assert read_answer(connection)[0] == 200

@@ -10,14 +10,15 @@ import shutil
 import socket
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
 
 from rich.console import Console
 
 from server import config, logs
 from server.commands.local import load_parts
 from server.commands.signals import Terminated, sigterm_unwinds
-from server.config import Settings
+from server.config import LOOPBACK, Settings
 from server.errors import SetupError
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
     from server.parts import Parts
 
-LOOPBACK = ("127.0.0.1", "::1", "localhost")
 LAST_WORDS_S = 1.0  # to write the end of an answer whose generation was ended
 
 EPILOG = """every flag may also be given as a variable, CALLWRIGHT_PORT=9000 for --port 9000
@@ -74,8 +74,10 @@ def make_server(parts: Parts) -> uvicorn.Server:
     import uvicorn
 
     from server.app import create_app
+    from server.protocol import BoundedProtocol, Bounds
 
     settings = parts.settings
+    bounds = Bounds(settings.client_timeout_s, settings.max_connections)
 
     class Server(uvicorn.Server):
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
@@ -102,8 +104,8 @@ def make_server(parts: Parts) -> uvicorn.Server:
     return Server(
         uvicorn.Config(
             create_app(parts),
-            # Java clients send `Upgrade: h2c`; with httptools their body would be lost.
-            http="h11",
+            # On h11: Java clients send `Upgrade: h2c`; with httptools their body would be lost.
+            http=cast(Any, partial(BoundedProtocol, bounds)),
             ws="none",
             log_config=None,
             access_log=False,

@@ -66,6 +66,18 @@ class Vocabulary:
                 tokens.append(token)
         return tokens
 
+    def encode_raw(self, text: str, *, parse_special: bool, add_bos: bool) -> list[int]:
+        """Token ids of a text that nothing was rendered into.
+
+        `parse_special`: what looks like a special token is one. `add_bos`: as prompts begin.
+        """
+        parts = self.split_special(text) if parse_special else [text]
+        tokens: list[int] = []
+        for part in parts:
+            encoded = part if isinstance(part, int) else part.encode("utf-8", "replace")
+            tokens += [encoded] if isinstance(encoded, int) else self.encode_text(encoded)
+        return self._begun(tokens) if add_bos else tokens
+
     def encode_prompt(self, text: str, guard: str) -> list[int]:
         """Token ids of a rendered prompt.
 
@@ -79,6 +91,10 @@ class Vocabulary:
             else:
                 text_bytes = part.replace(guard, "").encode("utf-8", "replace")
                 tokens += self.encode_text(text_bytes)
+        return self._begun(tokens)
+
+    def _begun(self, tokens: list[int]) -> list[int]:
+        """With BOS, where the model's prompts begin with it."""
         if self.adds_bos and self.bos is not None and tokens[:1] != [self.bos]:
-            tokens.insert(0, self.bos)
+            return [self.bos, *tokens]
         return tokens

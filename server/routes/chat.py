@@ -7,27 +7,39 @@ import logging
 import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
 from server.chat import Answer
 from server.errors import CallwrightError
 from server.events import Event
+from server.openapi import Operation
 from server.parts import Parts
 from server.reply import PING, ChunkWriter, fold
 from server.routes.common import check_model, internal_error, json_reply
+from server.routes.examples import CHAT_EXAMPLES
 from server.transport import ClientGone, EventStream, read_body, unless_gone, with_pauses
 from server.wire.chat import ChatRequest, parse_chat_request
 from server.wire.ids import new_completion_id
+from server.wire.replies import ChatCompletion, ChatCompletionChunk
 
 log = logging.getLogger(__name__)
+
+
+DESCRIBED = Operation(
+    "Answer a conversation, with text or with calls of tools",
+    description="Calls always parse and satisfy the schema of their tool.",
+    body=ChatRequest,
+    reply=ChatCompletion,
+    event=ChatCompletionChunk,
+    examples=CHAT_EXAMPLES,
+)
 
 
 def router(parts: Parts) -> APIRouter:
     routes = APIRouter()
 
-    @routes.post("/v1/chat/completions", openapi_extra=_openapi())
+    @routes.post("/v1/chat/completions", openapi_extra=DESCRIBED.extra)
     async def chat_completions(request: Request) -> Response:
         body = await read_body(request, parts.settings.max_body_bytes)
         wanted = await asyncio.to_thread(parse_chat_request, body, parts.settings)
@@ -74,9 +86,3 @@ async def _stream(
             yield writer.error(internal_error())
             return
     yield writer.done()
-
-
-def _openapi() -> dict[str, Any]:
-    schema = ChatRequest.model_json_schema(ref_template="#/components/schemas/{model}")
-    schema.pop("$defs", None)
-    return {"requestBody": {"content": {"application/json": {"schema": schema}}, "required": True}}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Awaitable, Callable
+from hashlib import sha256
 from typing import Any
 
 from starlette.requests import Request
@@ -19,12 +20,18 @@ def check_key(request: Request, settings: Settings) -> None:
     """Raises Unauthorized unless the request has one of the keys, or none is needed."""
     if not settings.api_key:
         return
+    for name in ("authorization", "x-api-key"):
+        if len(request.headers.getlist(name)) > 1:  # which one counts, a proxy may see otherwise
+            raise Unauthorized(f"the header {name} is there more than once")
     scheme, _, given = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() != "bearer":
         given = request.headers.get("x-api-key", "")
-    raw = given.strip().encode("latin-1")  # the bytes of the header, as starlette decoded them
-    # Every key is compared, each in constant time: how long it takes says nothing.
-    matches = [hmac.compare_digest(raw, key.encode()) for key in settings.api_key]
+    raw = given.strip(" \t").encode("latin-1")  # the header's bytes, as starlette decoded them
+    # Every key is compared, each in constant time: how long it takes says nothing, nor the length.
+    matches = [
+        hmac.compare_digest(sha256(raw).digest(), sha256(key.encode()).digest())
+        for key in settings.api_key
+    ]
     if not any(matches):
         raise Unauthorized("a valid API key is needed, as `Authorization: Bearer …`")
 

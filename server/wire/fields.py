@@ -7,6 +7,7 @@ groups is a client's own and passed over.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,9 +54,26 @@ REFUSED = {
 """Fields that would change the answer and that nothing here honours."""
 
 
-def refuse_unsupported(data: JsonObject) -> None:
+CONSTRAINTS = dict.fromkeys(
+    (
+        "grammar",
+        "guided_choice",
+        "guided_grammar",
+        "guided_json",
+        "guided_regex",
+        "json_schema",
+        "structured_outputs",
+    ),
+    Refused("say with response_format what the answer must be", ("",)),
+)
+"""Fields with which other local servers constrain an answer."""
+
+
+def refuse_unsupported(
+    data: JsonObject, table: Mapping[str, Refused] = REFUSED | CONSTRAINTS
+) -> None:
     """Raises InvalidRequest that names the first field which would have to be passed over."""
-    for name, refused in REFUSED.items():
+    for name, refused in table.items():
         value = data.get(name)
         if value is not None and not refused.passes(value):
             raise InvalidRequest(

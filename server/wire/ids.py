@@ -17,5 +17,9 @@ def new_completion_id() -> str:
     return "chatcmpl-" + _random_text(29)
 
 
+def new_text_completion_id() -> str:
+    return "cmpl-" + _random_text(29)
+
+
 def _random_text(length: int) -> str:
     return "".join(secrets.choice(_LETTERS_AND_DIGITS) for _ in range(length))

@@ -1,0 +1,131 @@
+"""Text completions: raw prompts -> constraint -> engine -> events, without messages or template."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+
+from prompts.formats import ToolFormat
+from server.chat import Answer
+from server.config import Settings
+from server.constraint import ConstraintCompiler, Plan
+from server.engine.engine import Engine
+from server.engine.generation import Generation
+from server.engine.sequence import Job
+from server.engine.vocabulary import Vocabulary
+from server.errors import ContextOverflow, InvalidRequest
+from server.output import OutputParser
+from server.sampling import sampling_of
+from server.wire.completions import CompletionRequest, Prompt
+from server.wire.ids import new_call_id
+
+RAW = ToolFormat("raw", "")  # no markers: whatever the vocabulary shows as text may be written
+
+
+class CompletionService:
+    """Answers completion requests with one model."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        engine: Engine,
+        compiler: ConstraintCompiler,
+        vocabulary: Vocabulary,
+        context_length: int,
+    ) -> None:
+        self._settings = settings
+        self._engine = engine
+        self._compiler = compiler
+        self._vocabulary = vocabulary
+        self._context_length = context_length
+
+    def encode(self, prompt: Prompt, *, path: str, parse_special: bool) -> list[int]:
+        """The ids of a raw prompt. Ids are taken as they are, without a BOS.
+
+        Raises InvalidRequest for an id that the model does not have.
+        """
+        if isinstance(prompt, str):
+            return self._vocabulary.encode_raw(prompt, parse_special=parse_special, add_bos=True)
+        self._check_ids(prompt, path)
+        return list(prompt)
+
+    def decode(self, prompt: Prompt, *, path: str) -> str:
+        """The text of a prompt, special tokens included; bytes that are no text become U+FFFD.
+
+        Raises InvalidRequest for an id that the model does not have.
+        """
+        if isinstance(prompt, str):
+            return prompt
+        self._check_ids(prompt, path)
+        return self._vocabulary.decode(list(prompt)).decode("utf-8", "replace")
+
+    def _check_ids(self, tokens: Sequence[int], path: str) -> None:
+        if max(tokens, default=0) >= len(self._vocabulary):
+            raise InvalidRequest(
+                f"{path} has a token beyond the {len(self._vocabulary)} of this model", param=path
+            )
+
+    async def start(self, request: CompletionRequest) -> tuple[Answer, ...]:
+        """`n` answers of the first prompt, then those of the next one.
+
+        Everything that can be refused is refused here, before the first event. Raises
+        InvalidRequest, ContextOverflow, Busy, ShuttingDown.
+        """
+        prompts = await asyncio.to_thread(self._prompts, request)
+        plan = Plan(row=RAW, mode="none", answer=request.answer_schema)
+        constraint = await self._compiler.compile(plan)
+        sampling = sampling_of(
+            request,
+            self._vocabulary,
+            self._settings.temperature,
+            formal=request.answer_schema is not None,
+        )
+        answers: list[Answer] = []
+        try:
+            for index, prompt in enumerate(prompts):
+                seed = None if sampling.seed is None else (sampling.seed + index) % 2**64
+                job = Job(
+                    prompt=prompt,
+                    constraint=constraint.guide(),
+                    sampling=replace(sampling, seed=seed),
+                    max_tokens=self._max_tokens(request, prompt),
+                )
+                parser = constraint.parser(new_id=new_call_id, stops=request.stop)
+                answers.append(self._answer(await self._engine.submit(job), parser))
+        except BaseException:
+            for answer in answers:
+                answer.generation.cancel()
+            raise
+        return tuple(answers)
+
+    def _prompts(self, request: CompletionRequest) -> list[list[int]]:
+        prompts = []
+        for index, prompt in enumerate(request.prompt):
+            path = "prompt" if len(request.prompt) == 1 else f"prompt[{index}]"
+            tokens = self.encode(prompt, path=path, parse_special=request.parse_special)
+            if not tokens:
+                raise InvalidRequest(f"{path} is empty: there is nothing to go on", param=path)
+            if len(tokens) >= self._context_length:
+                raise ContextOverflow(
+                    f"{path} has {len(tokens)} tokens, the context is {self._context_length} tokens"
+                    " including the answer",
+                    param=path,
+                )
+            prompts += [tokens] * request.n
+        return prompts
+
+    def _max_tokens(self, request: CompletionRequest, prompt: list[int]) -> int:
+        room = self._context_length - len(prompt)
+        return min(request.token_limit or room, room)
+
+    def _answer(self, generation: Generation, parser: OutputParser) -> Answer:
+        return Answer(
+            generation,
+            parser,
+            self._vocabulary,
+            timeout_s=self._settings.request_timeout_s or None,
+            logs_text=self._settings.log_prompts,
+            include_timings=False,
+        )
