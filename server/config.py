@@ -29,8 +29,16 @@ Names = Annotated[tuple[str, ...], NoDecode]
 
 
 def data_dir() -> Path:
-    """Where models and other lasting files live: XDG's data folder, made when first needed."""
-    base = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+    """Where models and other lasting files live: XDG's data folder, made when first needed.
+
+    Raises SetupError.
+    """
+    try:
+        base = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+    except RuntimeError:  # in a container that runs as a user without an entry in /etc/passwd
+        raise SetupError(
+            "it is not known where your home folder is", hint="Set HOME, or XDG_DATA_HOME."
+        ) from None
     return Path(base) / "callwright"
 
 

@@ -243,3 +243,13 @@ def test_models_live_in_the_data_folder(monkeypatch: pytest.MonkeyPatch, tmp_pat
     assert load().models_dir == tmp_path / ".local" / "share" / "callwright" / "models"
     monkeypatch.setenv("XDG_DATA_HOME", "/data")
     assert load().models_dir == Path("/data/callwright/models")
+
+
+def test_without_a_home_folder_it_is_said_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr("pwd.getpwuid", {}.__getitem__)  # a user without an entry in /etc/passwd
+    with pytest.raises(SetupError) as error:
+        parser()
+    assert error.value.hint == "Set HOME, or XDG_DATA_HOME."
+    monkeypatch.setenv("XDG_DATA_HOME", "/data")
+    assert load().models_dir == Path("/data/callwright/models")
