@@ -8,6 +8,7 @@ Read once from `catalog.toml`, checked, and frozen. `resolve` turns what a user 
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import importlib.resources
 import os
@@ -173,7 +174,9 @@ def resolve(name_or_path: str, models_dir: Path, catalog: Catalog) -> LocalModel
     entry = catalog.find(name_or_path)
     if entry is not None:
         return LocalModel(entry.name, entry.aliases, entry.path(models_dir), entry)
-    path = Path(name_or_path).expanduser()
+    path = Path(name_or_path)
+    with contextlib.suppress(RuntimeError):  # the home folder of nobody
+        path = path.expanduser()
     if path.is_file():
         return LocalModel(path.stem, (), path, None)
     if os.sep in name_or_path or path.suffix.lower() == ".gguf":

@@ -45,6 +45,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
     except BrokenPipeError:
         return 1
+    except OSError as exc:  # a file or a folder of which nobody knew more to say
+        where = f"{exc.filename}: " if exc.filename else ""
+        print(f"callwright: {where}{exc.strerror or exc}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         return 130
     return status

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import AfterValidator, Field, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
@@ -46,6 +46,14 @@ def _default_models_dir() -> Path:
     return data_dir() / "models"
 
 
+def _expanded(path: Path) -> Path:
+    """With `~` as a shell has it, which leaves it alone after an equals sign."""
+    try:
+        return path.expanduser()
+    except RuntimeError as exc:  # the home folder of nobody
+        raise ValueError(str(exc)) from None
+
+
 class Settings(BaseSettings):
     """All settings of all commands. 0 means "choose for me" where a field says so."""
 
@@ -56,7 +64,7 @@ class Settings(BaseSettings):
     # The model
     model: str = Field(DEFAULT_MODEL, description="catalog name, or path of a GGUF file")
     alias: Names = Field((), description="further names under which clients may ask for it")
-    models_dir: Path = Field(
+    models_dir: Annotated[Path, AfterValidator(_expanded)] = Field(
         default_factory=_default_models_dir, description="folder for fetched models"
     )
     offline: bool = Field(False, description="never use the network, also not to fetch a model")

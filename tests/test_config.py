@@ -253,3 +253,13 @@ def test_without_a_home_folder_it_is_said_what_to_set(monkeypatch: pytest.Monkey
     assert error.value.hint == "Set HOME, or XDG_DATA_HOME."
     monkeypatch.setenv("XDG_DATA_HOME", "/data")
     assert load().models_dir == Path("/data/callwright/models")
+
+
+def test_a_tilde_is_the_home_folder_however_it_came(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert load("--models-dir=~/m").models_dir == tmp_path / "m"
+    monkeypatch.setenv("CALLWRIGHT_MODELS_DIR", "~/n")
+    assert load().models_dir == tmp_path / "n"
+    with pytest.raises(SetupError, match=r"--models-dir .* home directory"):
+        load("--models-dir", "~no-such-user/m")

@@ -25,6 +25,8 @@ def read_tools(path: Path, settings: Settings) -> list[JsonObject]:
         data = parse_json(text, settings.max_depth)
     except OSError as exc:
         raise SetupError(f"cannot read the tools file {path}: {exc.strerror}") from None
+    except RuntimeError as exc:  # `~` with the name of nobody
+        raise SetupError(f"cannot read the tools file {path}: {exc}") from None
     except UnicodeDecodeError as exc:
         raise SetupError(f"{path} is not UTF-8 text: byte {exc.start} is wrong") from None
     except json.JSONDecodeError as exc:

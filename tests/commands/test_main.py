@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import subprocess
 import sys
 from pathlib import Path
@@ -41,6 +42,12 @@ class Command:
         (InvalidRequest("tools[0]: no"), 1, "callwright: tools[0]: no\n"),
         (KeyboardInterrupt(), 130, ""),
         (BrokenPipeError(), 1, ""),
+        (
+            PermissionError(errno.EACCES, "Permission denied", "/root/my.gguf"),
+            1,
+            "callwright: /root/my.gguf: Permission denied\n",
+        ),
+        (OSError(errno.ENOSPC, "No space left"), 1, "callwright: No space left\n"),
     ],
 )
 def test_how_a_command_may_end(

@@ -67,6 +67,8 @@ def test_what_is_wrong_is_said_with_file_and_place(
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(SetupError, match="No such file"):
         read_tools(tmp_path / "none.json", SETTINGS)
+    with pytest.raises(SetupError, match=r"cannot read the tools file ~no-such-user/x\.json"):
+        read_tools(Path("~no-such-user/x.json"), SETTINGS)
     with pytest.raises(SetupError, match="Is a directory"):
         read_tools(tmp_path, SETTINGS)
     (tmp_path / "latin.json").write_bytes(b'"caf\xe9"')

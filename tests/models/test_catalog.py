@@ -126,7 +126,7 @@ def test_an_unknown_name_gets_near_ones(tmp_path: Path) -> None:
     assert "did you mean" not in caught.value.hint
 
 
-@pytest.mark.parametrize("name", ["./qwen", "gone.gguf", "/nowhere/x"])
+@pytest.mark.parametrize("name", ["./qwen", "gone.gguf", "/nowhere/x", "~no-such-user/x"])
 def test_a_path_without_a_file_is_said_to_be_one(tmp_path: Path, name: str) -> None:
     with pytest.raises(SetupError, match="is not there"):
         resolve(name, tmp_path, load_catalog())
