@@ -17,6 +17,7 @@ from models.catalog import CatalogEntry, Source
 from models.errors import SourceError
 from models.partial import PartialFile
 from models.progress import Progress, human_bytes
+from models.widen import copies_folder, drop_copies
 from server.errors import SetupError
 
 CHUNK_BYTES = 1 << 20
@@ -169,6 +170,7 @@ def remove(entry: CatalogEntry, models_dir: Path) -> int:
     path, partial = entry.path(models_dir), PartialFile(entry.path(models_dir))
     freed = partial.size + (path.stat().st_size if path.is_file() else 0)
     try:
+        drop_copies(path, copies_folder(models_dir))
         path.unlink(missing_ok=True)
         hash_path(entry, models_dir).unlink(missing_ok=True)
     except OSError as exc:

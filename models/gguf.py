@@ -54,6 +54,39 @@ _FILE_TYPES = {
 
 
 @dataclass(frozen=True)
+class Tensor:
+    """Where a tensor is: `offset` in the data section; its type is written in the header at `at`,
+    and its offset after that.
+    """
+
+    name: str
+    elements: int
+    kind: int
+    offset: int
+    at: int
+
+    @property
+    def bytes(self) -> int:
+        """0 where the type is unknown."""
+        return bytes_of(self.kind, self.elements)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The tensors of a file, whose data section begins at `data_at`."""
+
+    tensors: list[Tensor]
+    data_at: int
+    alignment: int
+
+
+def bytes_of(kind: int, elements: int) -> int:
+    """How many bytes elements of a type take; 0 if the type is unknown."""
+    block, block_bytes = _BLOCKS.get(kind, (1, 0))
+    return elements // block * block_bytes
+
+
+@dataclass(frozen=True)
 class GGUFFacts:
     """Facts of one file. None where the file does not say."""
 
@@ -69,6 +102,7 @@ class GGUFFacts:
     embedding_length: int | None
     kv_elements_per_token: int  # numbers that the KV cache holds for one token, in all layers
     chat_template: str | None
+    layout: Layout
 
     @property
     def default_context_length(self) -> int:
@@ -136,31 +170,26 @@ class _Header:
             value = self.value(kind)
             if value is not None:
                 metadata[key] = value
-        parameters, end = self.tensors(tensor_count)
+        tensors = [self.tensor() for _ in range(tensor_count)]
         alignment = metadata.get("general.alignment", 32)
         if not isinstance(alignment, int) or alignment < 1:
             self.damaged()
-        missing = -(-self.at // alignment) * alignment + end - self.size
-        if tensor_count and missing > 0:
+        data_at = -(-self.at // alignment) * alignment
+        missing = data_at - self.size + max((one.offset + one.bytes for one in tensors), default=0)
+        if tensors and missing > 0:
             _refuse(self.path, f"incomplete: at least {missing} bytes are missing at its end")
-        return _facts(self.path, self.size, version, parameters, metadata)
+        return _facts(self.path, self.size, version, Layout(tensors, data_at, alignment), metadata)
 
-    def tensors(self, count: int) -> tuple[int, int]:
-        """Number of parameters, and where the last tensor ends in the data section."""
-        parameters = end = 0
-        for _ in range(count):
-            self.skip(self.integer("<Q"))  # the name
-            dimensions = self.integer("<I")
-            if dimensions > 4:
-                self.damaged()
-            elements = 1
-            for _ in range(dimensions):
-                elements *= self.integer("<Q")
-            kind, offset = self.integer("<I"), self.integer("<Q")
-            block, block_bytes = _BLOCKS.get(kind, (1, 0))
-            parameters += elements
-            end = max(end, offset + elements // block * block_bytes)
-        return parameters, end
+    def tensor(self) -> Tensor:
+        name = self.string()
+        dimensions = self.integer("<I")
+        if dimensions > 4:
+            self.damaged()
+        elements = 1
+        for _ in range(dimensions):
+            elements *= self.integer("<Q")
+        at = self.at
+        return Tensor(name, elements, self.integer("<I"), self.integer("<Q"), at)
 
     def value(self, kind: int) -> Value | None:
         """The value at the cursor; None for those that are only stepped over."""
@@ -213,7 +242,7 @@ class _Header:
 
 
 def _facts(
-    path: Path, size: int, version: int, parameters: int, metadata: Mapping[str, Value]
+    path: Path, size: int, version: int, layout: Layout, metadata: Mapping[str, Value]
 ) -> GGUFFacts:
     architecture = metadata.get("general.architecture")
     if not isinstance(architecture, str):
@@ -226,12 +255,13 @@ def _facts(
         architecture=architecture,
         name=_text(metadata, "general.name"),
         quantisation=_FILE_TYPES.get(file_type) if isinstance(file_type, int) else None,
-        parameter_count=parameters,
+        parameter_count=sum(tensor.elements for tensor in layout.tensors),
         context_length=_count(metadata, f"{architecture}.context_length"),
         block_count=_count(metadata, f"{architecture}.block_count"),
         embedding_length=_count(metadata, f"{architecture}.embedding_length"),
         kv_elements_per_token=_kv_elements(architecture, metadata),
         chat_template=_text(metadata, "tokenizer.chat_template"),
+        layout=layout,
     )
 
 
