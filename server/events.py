@@ -25,6 +25,33 @@ class Usage:
 
 
 @dataclass(frozen=True)
+class TokenLogprob:
+    """The bytes of a token, and the natural logarithm of its probability."""
+
+    piece: bytes
+    logprob: float
+
+
+@dataclass(frozen=True)
+class ScoredToken:
+    """A token of the answer, and the most probable ones in its place."""
+
+    chosen: TokenLogprob
+    top: tuple[TokenLogprob, ...] = ()
+
+
+@dataclass(frozen=True)
+class Logprobs:
+    """How likely the model found the tokens that the next visible event was made from.
+
+    Only where a request asks for it. All tokens of the answer come, in order, those of the markup
+    around calls too; of a text that a stop text ends, those up to it.
+    """
+
+    tokens: tuple[ScoredToken, ...]
+
+
+@dataclass(frozen=True)
 class Reasoning:
     text: str
 
@@ -36,19 +63,21 @@ class Text:
 
 @dataclass(frozen=True)
 class CallBegins:
-    """A call opens. Comes together with its first `CallArguments`, never alone.
+    """A call opens. Comes together with its first `CallArguments`, or with `CallEnds`.
 
-    `index` counts from 0; `id` is nine letters or digits.
+    `index` counts from 0; `id` is nine letters or digits. `custom`: it is one of a custom tool, its
+    arguments are a text of any kind, and may be empty.
     """
 
     index: int
     id: str
     name: str
+    custom: bool = False
 
 
 @dataclass(frozen=True)
 class CallArguments:
-    """More of the arguments' JSON text of the call that `index` opened last."""
+    """More of the arguments' JSON text of the call that `index` opened last, or of its input."""
 
     index: int
     text: str
@@ -73,4 +102,4 @@ class Finish:
     timings: Mapping[str, float] | None = None
 
 
-Event = Reasoning | Text | CallBegins | CallArguments | CallEnds | Finish
+Event = Logprobs | Reasoning | Text | CallBegins | CallArguments | CallEnds | Finish

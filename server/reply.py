@@ -1,11 +1,13 @@
 """Events of an answer as chunks of a stream, or folded into one plain answer. No I/O.
 
-Both show the same: a call appears with the first piece of its arguments, empty pieces not at all.
+Both show the same: a call appears with the first piece of its arguments, empty pieces not at all;
+one whose input is empty, when it ends. Log-probabilities are shown with what comes next.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 
 from server.errors import CallwrightError
 from server.events import (
@@ -14,17 +16,22 @@ from server.events import (
     CallEnds,
     Event,
     Finish,
+    Logprobs,
     Reasoning,
+    ScoredToken,
     Text,
+    Usage,
 )
+from server.wire.calls import further_delta, legacy_call, opening_delta, whole_call
+from server.wire.logprobs import choice_logprobs
 from server.wire.replies import (
     AssistantMessage,
-    Call,
-    CallDelta,
     ChatCompletion,
     ChatCompletionChunk,
+    Choice,
     ChunkChoice,
     Delta,
+    WireFinishReason,
     error_reply,
     to_json,
     token_usage,
@@ -38,38 +45,66 @@ PING = b": ping\n\n"
 _LINE_ENDS = tuple((end.encode(), b"\\u%04x" % ord(end)) for end in "\u0085\u2028\u2029")
 
 
-class ChunkWriter:
-    """Writes the stream of one answer as server-sent events: `opening`, each event, then `done`.
-
-    Every method returns what is to be sent next, complete events or nothing.
+@dataclass
+class _Stream:
+    """How far the stream of one choice is: the call that is not shown yet, whether the last one was
+    of a custom tool, and the log-probabilities that go with the next delta.
     """
 
-    def __init__(self, id: str, created: int, model: str, include_usage: bool) -> None:
+    index: int
+    unopened: CallBegins | None = None
+    custom: bool = False
+    scored: list[ScoredToken] = field(default_factory=list)
+    finish: Finish | None = None
+
+
+class ChunkWriter:
+    """Writes the stream of an answer as server-sent events: `opening`, each event, then `done`.
+
+    Every method returns what is to be sent next, complete events or nothing. With several `choices`
+    each event belongs to the one at `index`. `legacy`: a call is a `function_call`.
+    """
+
+    def __init__(
+        self,
+        id: str,
+        created: int,
+        model: str,
+        include_usage: bool,
+        *,
+        choices: int = 1,
+        legacy: bool = False,
+    ) -> None:
         self._id = id
         self._created = created
         self._model = model
         self._include_usage = include_usage
-        self._unopened: CallBegins | None = None
+        self._legacy = legacy
+        self._streams = [_Stream(index) for index in range(choices)]
 
     def opening(self) -> bytes:
         """The role, to be sent before prefill so that clients see the answer has begun."""
-        return self._delta({"role": "assistant"})
+        return b"".join(self._delta(one, {"role": "assistant"}) for one in self._streams)
 
-    def write(self, event: Event) -> bytes:
+    def write(self, event: Event, index: int = 0) -> bytes:
+        stream = self._streams[index]
         match event:
             case Text(text):
-                return self._delta({"content": text}) if text else b""
+                return self._delta(stream, {"content": text}) if text else b""
             case Reasoning(text):
-                return self._delta({"reasoning_content": text}) if text else b""
+                return self._delta(stream, {"reasoning_content": text}) if text else b""
+            case Logprobs(tokens):
+                stream.scored += tokens
+                return b""
             case CallBegins():
-                self._unopened = event
+                stream.unopened, stream.custom = event, event.custom
                 return b""
             case CallArguments():
-                return self._arguments(event) if event.text else b""
+                return self._arguments(stream, event) if event.text else b""
             case CallEnds():
-                return b""
+                return self._header(stream)
             case Finish():
-                return self._finish(event)
+                return self._finish(stream, event)
 
     def error(self, error: CallwrightError) -> bytes:
         """The end of a stream that failed; nothing follows, also not `done`.
@@ -81,41 +116,44 @@ class ChunkWriter:
     def done(self) -> bytes:
         return b"data: [DONE]\n\n"
 
-    def _arguments(self, event: CallArguments) -> bytes:
+    def _arguments(self, stream: _Stream, event: CallArguments) -> bytes:
         """Further arguments; before the first of a call its header, in the same bytes.
 
         A client that is cut off between the two would run the call with no arguments.
         """
-        header = b""
-        if self._unopened is not None:
-            begun, self._unopened = self._unopened, None
-            header = self._call_delta(
-                {
-                    "index": begun.index,
-                    "id": begun.id,
-                    "type": "function",
-                    "function": {"name": begun.name, "arguments": ""},
-                }
-            )
-        return header + self._call_delta(
-            {"index": event.index, "function": {"arguments": event.text}}
-        )
+        more = further_delta(event, custom=stream.custom, legacy=self._legacy)
+        return self._header(stream) + self._delta(stream, more)
 
-    def _finish(self, event: Finish) -> bytes:
-        last = self._chunk([{"index": 0, "delta": {}, "finish_reason": event.reason}])
+    def _header(self, stream: _Stream) -> bytes:
+        """What opens a call, unless that was sent."""
+        begun, stream.unopened = stream.unopened, None
+        return self._delta(stream, opening_delta(begun, legacy=self._legacy)) if begun else b""
+
+    def _finish(self, stream: _Stream, event: Finish) -> bytes:
+        """The end of a choice, and after the last one what was used, if that is asked for."""
+        stream.finish = event
+        reason = _reason(event, self._legacy)
+        last = self._chunk([self._choice(stream, {}, reason)])
         if event.timings is not None:
             last["timings"] = dict(event.timings)
-        if not self._include_usage:
+        ends = [one.finish for one in self._streams if one.finish is not None]
+        if not self._include_usage or len(ends) < len(self._streams):
             return _sse(to_json(last))
         counts = self._chunk([])
-        counts["usage"] = token_usage(event.usage)
+        counts["usage"] = token_usage(_in_all([end.usage for end in ends]))
         return _sse(to_json(last)) + _sse(to_json(counts))
 
-    def _call_delta(self, delta: CallDelta) -> bytes:
-        return self._delta({"tool_calls": [delta]})
+    def _delta(self, stream: _Stream, delta: Delta) -> bytes:
+        return _sse(to_json(self._chunk([self._choice(stream, delta, None)])))
 
-    def _delta(self, delta: Delta) -> bytes:
-        return _sse(to_json(self._chunk([{"index": 0, "delta": delta, "finish_reason": None}])))
+    def _choice(
+        self, stream: _Stream, delta: Delta, reason: WireFinishReason | None
+    ) -> ChunkChoice:
+        choice: ChunkChoice = {"index": stream.index, "delta": delta, "finish_reason": reason}
+        if stream.scored:
+            choice["logprobs"] = choice_logprobs(stream.scored)
+            stream.scored = []
+        return choice
 
     def _chunk(self, choices: list[ChunkChoice]) -> ChatCompletionChunk:
         return {
@@ -127,62 +165,117 @@ class ChunkWriter:
         }
 
 
-def fold(events: Iterable[Event], *, id: str, created: int, model: str) -> ChatCompletion:
-    """The plain answer of a complete sequence of events.
+def fold(
+    *answers: Iterable[Event],
+    id: str,
+    created: int,
+    model: str,
+    legacy: bool = False,
+    logprobs: bool = False,
+) -> ChatCompletion:
+    """The plain answer of complete sequences of events, one for each choice.
 
-    `content` is null where there is no text, so always beside a forced call. Raises ValueError if
-    the events do not end in Finish.
+    `content` is null where there is no text, so always beside a forced call. `logprobs`: they were
+    asked for, and are there if there is none. Raises ValueError if events do not end in Finish.
     """
-    text: list[str] = []
-    reasoning: list[str] = []
-    calls: list[tuple[CallBegins, list[str]]] = []
+    folded = [_Folded(legacy, logprobs).add_all(events) for events in answers]
+    ends = [one.end for one in folded]
+    reply: ChatCompletion = {
+        "id": id,
+        "object": "chat.completion",
+        "created": created,
+        "model": model,
+        "choices": [one.choice(index) for index, one in enumerate(folded)],
+        "usage": token_usage(_in_all([end.usage for end in ends])),
+    }
+    timings = [end.timings for end in ends if end.timings is not None]
+    if timings:
+        # Choices run side by side: the time is that of the slowest.
+        reply["timings"] = {
+            name: (max if name.endswith("_s") else sum)(one[name] for one in timings)
+            for name in timings[0]
+        }
+    return reply
+
+
+@dataclass
+class _Folded:
+    """The events of one choice."""
+
+    legacy: bool
+    wants_logprobs: bool
+    text: list[str] = field(default_factory=list)
+    reasoning: list[str] = field(default_factory=list)
+    calls: list[tuple[CallBegins, list[str]]] = field(default_factory=list)
+    scored: list[ScoredToken] = field(default_factory=list)
     begun: CallBegins | None = None
-    for event in events:
+    finish: Finish | None = None
+
+    def add_all(self, events: Iterable[Event]) -> _Folded:
+        for event in events:
+            self._add(event)
+        return self
+
+    def _add(self, event: Event) -> None:
         match event:
             case Text(piece):
-                text.append(piece)
+                self.text.append(piece)
             case Reasoning(piece):
-                reasoning.append(piece)
+                self.reasoning.append(piece)
+            case Logprobs(tokens):
+                self.scored += tokens
             case CallBegins():
-                begun = event
+                self.begun = event
             case CallArguments(_, piece) if piece:
-                if begun is not None:
-                    calls.append((begun, []))
-                    begun = None
-                calls[-1][1].append(piece)
-            case Finish(reason, usage, timings):
-                message = _message("".join(text), "".join(reasoning), calls)
-                reply: ChatCompletion = {
-                    "id": id,
-                    "object": "chat.completion",
-                    "created": created,
-                    "model": model,
-                    "choices": [{"index": 0, "message": message, "finish_reason": reason}],
-                    "usage": token_usage(usage),
-                }
-                if timings is not None:
-                    reply["timings"] = dict(timings)
-                return reply
-    raise ValueError("the events of an answer end in Finish")
+                self._open()
+                self.calls[-1][1].append(piece)
+            case CallEnds():
+                self._open()
+            case Finish():
+                self.finish = event
+
+    def _open(self) -> None:
+        if self.begun is not None:
+            self.calls.append((self.begun, []))
+            self.begun = None
+
+    @property
+    def end(self) -> Finish:
+        if self.finish is None:
+            raise ValueError("the events of an answer end in Finish")
+        return self.finish
+
+    def choice(self, index: int) -> Choice:
+        reason = _reason(self.end, self.legacy)
+        choice: Choice = {"index": index, "message": self._message(), "finish_reason": reason}
+        if self.wants_logprobs or self.scored:
+            choice["logprobs"] = choice_logprobs(self.scored)
+        return choice
+
+    def _message(self) -> AssistantMessage:
+        message: AssistantMessage = {"role": "assistant", "content": "".join(self.text) or None}
+        if reasoning := "".join(self.reasoning):
+            message["reasoning_content"] = reasoning
+        calls = [(begun, "".join(pieces)) for begun, pieces in self.calls]
+        if calls and self.legacy:
+            message["function_call"] = legacy_call(*calls[0])
+        elif calls:
+            message["tool_calls"] = [whole_call(*call) for call in calls]
+        return message
 
 
-def _message(
-    text: str, reasoning: str, calls: list[tuple[CallBegins, list[str]]]
-) -> AssistantMessage:
-    message: AssistantMessage = {"role": "assistant", "content": text or None}
-    if reasoning:
-        message["reasoning_content"] = reasoning
-    if calls:
-        message["tool_calls"] = [_call(begun, "".join(pieces)) for begun, pieces in calls]
-    return message
+def _reason(finish: Finish, legacy: bool) -> WireFinishReason:
+    return "function_call" if legacy and finish.reason == "tool_calls" else finish.reason
 
 
-def _call(begun: CallBegins, arguments: str) -> Call:
-    return {
-        "id": begun.id,
-        "type": "function",
-        "function": {"name": begun.name, "arguments": arguments},
-    }
+def _in_all(usages: Sequence[Usage]) -> Usage:
+    """Of all choices: the prompt, which they share, counts once."""
+    return Usage(
+        prompt_tokens=usages[0].prompt_tokens,
+        completion_tokens=sum(one.completion_tokens for one in usages),
+        cached_tokens=min(one.cached_tokens for one in usages),
+        reasoning_tokens=sum(one.reasoning_tokens for one in usages),
+    )
 
 
 def _sse(data: bytes) -> bytes:

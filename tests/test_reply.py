@@ -16,8 +16,11 @@ from server.events import (
     Event,
     Finish,
     FinishReason,
+    Logprobs,
     Reasoning,
+    ScoredToken,
     Text,
+    TokenLogprob,
     Usage,
 )
 from server.reply import PING, ChunkWriter, fold
@@ -58,6 +61,7 @@ def refolded(stream: bytes) -> dict[str, Any]:
     message: dict[str, Any] = {}
     calls: list[dict[str, Any]] = []
     finish_reason = usage = None
+    scored: list[Any] = []
     for chunk in payloads(stream):
         assert list(chunk)[:5] == ["id", "object", "created", "model", "choices"]
         assert chunk["object"] == "chat.completion.chunk"
@@ -66,6 +70,7 @@ def refolded(stream: bytes) -> dict[str, Any]:
         usage = chunk.get("usage")
         for choice in chunk["choices"]:
             assert usage is None
+            scored += choice.pop("logprobs", {"content": []})["content"]
             assert set(choice) == {"index", "delta", "finish_reason"}
             assert finish_reason is None, "something follows the finish_reason"
             finish_reason = choice["finish_reason"]
@@ -78,6 +83,7 @@ def refolded(stream: bytes) -> dict[str, Any]:
     if calls:
         message["tool_calls"] = calls
     content = message.pop("content", None)
+    logprobs = {"logprobs": {"content": scored}} if scored else {}
     return {
         "id": HEAD["id"],
         "object": "chat.completion",
@@ -88,6 +94,7 @@ def refolded(stream: bytes) -> dict[str, Any]:
                 "index": 0,
                 "message": {"role": message.pop("role"), "content": content, **message},
                 "finish_reason": finish_reason,
+                **logprobs,
             }
         ],
         "usage": usage,
@@ -164,6 +171,10 @@ def calls_seen_by(client: AppendingClient | SwitchingClient, stream: bytes) -> l
 
 NO_HURRY = settings(deadline=None)
 pieces = st.text(st.characters(codec="utf-8"), max_size=6)
+likely = st.builds(TokenLogprob, st.binary(max_size=4), st.floats(-9999, 0))
+scores = st.builds(
+    Logprobs, st.lists(st.builds(ScoredToken, likely, st.tuples(likely)), max_size=2).map(tuple)
+)
 
 
 @st.composite
@@ -178,6 +189,9 @@ def answers(draw: st.DrawFn) -> list[Event]:
         events.append(CallArguments(index, "{" + draw(pieces)))
         events += (CallArguments(index, piece) for piece in draw(st.lists(pieces, max_size=3)))
         events.append(CallEnds(index))
+    if draw(st.booleans()):
+        events = [one for event in events for one in (draw(scores), event)]
+        events.append(draw(scores))
     whole: FinishReason = "tool_calls" if call_count else "stop"
     usage = draw(st.builds(Usage, *[st.integers(0, 10**6)] * 4))
     cut = draw(st.none() | st.integers(0, len(events)))
@@ -201,7 +215,7 @@ def test_the_stream_adds_up_to_the_plain_answer(events: list[Event]) -> None:
 def test_both_accumulators_of_langchain4j_see_the_calls_of_the_plain_answer(
     client: Callable[[], AppendingClient | SwitchingClient], events: list[Event]
 ) -> None:
-    calls = fold(events, **HEAD)["choices"][0]["message"].get("tool_calls", [])
+    calls: Any = fold(events, **HEAD)["choices"][0]["message"].get("tool_calls", [])
     assert calls_seen_by(client(), streamed(events)) == [
         [call["id"], call["function"]["name"], call["function"]["arguments"]] for call in calls
     ]
@@ -252,7 +266,7 @@ def test_usage_is_sent_only_if_asked_for() -> None:
 
 def test_text_before_a_call_and_reasoning_are_kept_apart() -> None:
     events = [Reasoning("Hm"), Reasoning("…"), Text("Let me "), Text("look."), *CALL]
-    message = fold([*events, Finish("tool_calls", USAGE)], **HEAD)["choices"][0]["message"]
+    message: Any = fold([*events, Finish("tool_calls", USAGE)], **HEAD)["choices"][0]["message"]
     assert message["content"] == "Let me look."
     assert message["reasoning_content"] == "Hm…"
     assert message["tool_calls"][0]["function"] == {"name": "look", "arguments": '{"shelf": "B"}'}
@@ -299,3 +313,84 @@ def test_half_a_surrogate_pair_does_not_end_the_stream() -> None:
 def test_a_ping_is_a_comment() -> None:
     assert PING.startswith(b":")
     assert PING.endswith(b"\n\n")
+
+
+def test_log_probabilities_go_with_what_they_are_of() -> None:
+    piece = "天".encode()
+    scored = Logprobs(
+        (
+            ScoredToken(TokenLogprob(piece[:2], -0.5), (TokenLogprob(b"a", -0.25),)),
+            ScoredToken(TokenLogprob(piece[2:], -1.0)),
+        )
+    )
+    entries = [
+        {
+            "token": "\ufffd",
+            "logprob": -0.5,
+            "bytes": [229, 164],
+            "top_logprobs": [{"token": "a", "logprob": -0.25, "bytes": [97]}],
+        },
+        {"token": "\ufffd", "logprob": -1.0, "bytes": [169], "top_logprobs": []},
+    ]
+    events: list[Event] = [scored, Text("天"), Text("!"), Finish("stop", USAGE)]
+    shown = [choice for chunk in payloads(streamed(events)) for choice in chunk["choices"]]
+    assert [choice.get("logprobs") for choice in shown] == [None, {"content": entries}, None, None]
+    assert shown[1]["delta"] == {"content": "天"}
+    (choice,) = fold(events, **HEAD)["choices"]
+    assert choice["logprobs"]["content"] == entries
+
+
+def test_log_probabilities_that_were_asked_for_are_there_if_there_are_none() -> None:
+    events: list[Event] = [Finish("length", USAGE)]
+    (choice,) = fold(events, **HEAD, logprobs=True)["choices"]
+    assert choice["logprobs"] == {"content": []}
+    (choice,) = fold(events, **HEAD)["choices"]
+    assert "logprobs" not in choice
+
+
+def test_a_legacy_call_to_the_letter() -> None:
+    chunks = ChunkWriter(**HEAD, include_usage=False, legacy=True)
+    events: tuple[Event, ...] = (*CALL, Finish("tool_calls", USAGE))
+    sent = b"".join(map(chunks.write, events)) + chunks.done()
+    assert [
+        (c["choices"][0]["delta"], c["choices"][0]["finish_reason"]) for c in payloads(sent)
+    ] == [
+        ({"function_call": {"name": "look", "arguments": ""}}, None),
+        ({"function_call": {"arguments": '{"shelf":'}}, None),
+        ({"function_call": {"arguments": ' "B"}'}}, None),
+        ({}, "function_call"),
+    ]
+    (choice,) = fold(events, **HEAD, legacy=True)["choices"]
+    assert choice["finish_reason"] == "function_call"
+    assert choice["message"] == {
+        "role": "assistant",
+        "content": None,
+        "function_call": {"name": "look", "arguments": '{"shelf": "B"}'},
+    }
+
+
+@pytest.mark.parametrize("reason", ["stop", "length"])
+def test_other_reasons_to_finish_are_the_same_for_functions(reason: FinishReason) -> None:
+    (choice,) = fold([Text("Hi."), Finish(reason, USAGE)], **HEAD, legacy=True)["choices"]
+    assert choice["finish_reason"] == reason
+
+
+def test_usage_follows_the_last_choice_and_is_that_of_all() -> None:
+    chunks = ChunkWriter(**HEAD, include_usage=True, choices=2)
+    first = Finish("stop", Usage(30, 12, cached_tokens=20))
+    second = Finish("length", Usage(30, 5, cached_tokens=29))
+    assert chunks.opening().count(b'"role"') == 2
+    assert b"usage" not in chunks.write(second, 1)
+    last = chunks.write(first, 0) + chunks.done()
+    *_, counts = payloads(last)
+    plain = fold([first], [second], **HEAD)
+    assert counts["usage"] == plain["usage"]
+    assert [choice["finish_reason"] for choice in plain["choices"]] == ["stop", "length"]
+    assert plain["usage"]["total_tokens"] == 30 + 17
+    assert plain["usage"]["prompt_tokens_details"] == {"cached_tokens": 20}
+
+
+def test_timings_of_choices_side_by_side() -> None:
+    ends = [Finish("stop", USAGE, {"total_s": s, "output_tokens": n}) for s, n in ((2, 5), (3, 4))]
+    reply = fold([ends[0]], [ends[1]], **HEAD)
+    assert reply["timings"] == {"total_s": 3, "output_tokens": 9}

@@ -148,6 +148,7 @@ class Conversation:
             raise CallwrightError("a call that was cut has no result")
         self._messages.append(reply.message)
         for call in calls:
-            result = self._line(f"result of {call['function']['name']}> ").strip() or "ok"
+            name = (call["custom"] if call["type"] == "custom" else call["function"])["name"]
+            result = self._line(f"result of {name}> ").strip() or "ok"
             self._messages.append({"role": "tool", "tool_call_id": call["id"], "content": result})
         return bool(calls)

@@ -18,6 +18,7 @@ from server.events import (
     CallEnds,
     Finish,
     FinishReason,
+    Logprobs,
     Reasoning,
     Text,
     Usage,
@@ -72,7 +73,7 @@ class InProcess:
                 if isinstance(event, Finish):
                     timings = answer.generation.sequence.timings
                     yield Done(event.reason, event.usage, timings.forced_tokens)
-                else:
+                elif not isinstance(event, Logprobs):
                     yield event
 
 

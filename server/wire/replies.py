@@ -15,8 +15,12 @@ from typing_extensions import TypedDict  # pydantic needs this one before Python
 from server.errors import CallwrightError
 from server.events import FinishReason, Usage
 from server.wire.base import clipped
+from server.wire.logprobs import ChoiceLogprobs
 
 MAX_ERROR_MESSAGE = 1900
+
+WireFinishReason = FinishReason | Literal["function_call"]
+"""The last one is of legacy functions, in place of `tool_calls`."""
 
 
 class Function(TypedDict):
@@ -30,17 +34,30 @@ class Call(TypedDict):
     function: Function
 
 
+class Custom(TypedDict):
+    name: str
+    input: str
+
+
+class CustomCall(TypedDict):
+    id: str
+    type: Literal["custom"]
+    custom: Custom
+
+
 class AssistantMessage(TypedDict):
     role: Literal["assistant"]
     content: str | None
     reasoning_content: NotRequired[str]
-    tool_calls: NotRequired[list[Call]]
+    tool_calls: NotRequired[list[Call | CustomCall]]
+    function_call: NotRequired[Function]
 
 
 class Choice(TypedDict):
     index: int
     message: AssistantMessage
-    finish_reason: FinishReason
+    logprobs: NotRequired[ChoiceLogprobs]
+    finish_reason: WireFinishReason
 
 
 class PromptTokensDetails(TypedDict):
@@ -83,17 +100,33 @@ class CallDelta(TypedDict):
     function: FunctionDelta
 
 
+class CustomInputDelta(TypedDict):
+    name: NotRequired[str]
+    input: str
+
+
+class CustomCallDelta(TypedDict):
+    """As of a function, with the input in place of the arguments."""
+
+    index: int
+    id: NotRequired[str]
+    type: NotRequired[Literal["custom"]]
+    custom: CustomInputDelta
+
+
 class Delta(TypedDict, total=False):
     role: Literal["assistant"]
     content: str
     reasoning_content: str
-    tool_calls: list[CallDelta]
+    tool_calls: list[CallDelta | CustomCallDelta]
+    function_call: FunctionDelta
 
 
 class ChunkChoice(TypedDict):
     index: int
     delta: Delta
-    finish_reason: FinishReason | None
+    logprobs: NotRequired[ChoiceLogprobs]
+    finish_reason: WireFinishReason | None
 
 
 class ChatCompletionChunk(TypedDict):
