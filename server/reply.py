@@ -47,12 +47,14 @@ _LINE_ENDS = tuple((end.encode(), b"\\u%04x" % ord(end)) for end in "\u0085\u202
 
 @dataclass
 class _Stream:
-    """How far the stream of one choice is: the call that is not shown yet, whether the last one was
-    of a custom tool, and the log-probabilities that go with the next delta.
+    """How far the stream of one choice is: the call that is not shown yet, white space of its
+    arguments that is not, whether the last one was of a custom tool, and the log-probabilities that
+    go with the next delta.
     """
 
     index: int
     unopened: CallBegins | None = None
+    blank: CallArguments | None = None
     custom: bool = False
     scored: list[ScoredToken] = field(default_factory=list)
     finish: Finish | None = None
@@ -102,7 +104,7 @@ class ChunkWriter:
             case CallArguments():
                 return self._arguments(stream, event) if event.text else b""
             case CallEnds():
-                return self._header(stream)
+                return self._header(stream) + self._blank(stream)
             case Finish():
                 return self._finish(stream, event)
 
@@ -119,8 +121,20 @@ class ChunkWriter:
     def _arguments(self, stream: _Stream, event: CallArguments) -> bytes:
         """Further arguments; before the first of a call its header, in the same bytes.
 
-        A client that is cut off between the two would run the call with no arguments.
+        A client that is cut off between the two would run the call with no arguments. White space
+        waits for what follows it: LangChain4j 1.2 fails at a piece with nothing else.
         """
+        if stream.blank is not None:
+            event = CallArguments(event.index, stream.blank.text + event.text)
+        stream.blank = None if event.text.strip() else event
+        return b"" if stream.blank else self._shown(stream, event)
+
+    def _blank(self, stream: _Stream) -> bytes:
+        """The white space that nothing followed."""
+        event, stream.blank = stream.blank, None
+        return self._shown(stream, event) if event else b""
+
+    def _shown(self, stream: _Stream, event: CallArguments) -> bytes:
         more = further_delta(event, custom=stream.custom, legacy=self._legacy)
         return self._header(stream) + self._delta(stream, more)
 
@@ -132,16 +146,17 @@ class ChunkWriter:
     def _finish(self, stream: _Stream, event: Finish) -> bytes:
         """The end of a choice, and after the last one what was used, if that is asked for."""
         stream.finish = event
+        blank = self._blank(stream)
         reason = _reason(event, self._legacy)
         last = self._chunk([self._choice(stream, {}, reason)])
         if event.timings is not None:
             last["timings"] = dict(event.timings)
         ends = [one.finish for one in self._streams if one.finish is not None]
         if not self._include_usage or len(ends) < len(self._streams):
-            return _sse(to_json(last))
+            return blank + _sse(to_json(last))
         counts = self._chunk([])
         counts["usage"] = token_usage(_in_all([end.usage for end in ends]))
-        return _sse(to_json(last)) + _sse(to_json(counts))
+        return blank + _sse(to_json(last)) + _sse(to_json(counts))
 
     def _delta(self, stream: _Stream, delta: Delta) -> bytes:
         return _sse(to_json(self._chunk([self._choice(stream, delta, None)])))
