@@ -106,7 +106,8 @@ def _from_source(
     transfer = sources.prepare(source, entry, tools)
     partial.belong_to(transfer.sha256)
     partial.require_space(transfer.size - partial.size + transfer.scratch_bytes)
-    kept = f", {human_bytes(partial.size)} of it is here already" if partial.size else ""
+    kept_bytes = partial.size
+    kept = f", {human_bytes(kept_bytes)} of it is here already" if kept_bytes else ""
     what = f"{entry.name} ({human_bytes(transfer.size)}{kept})"
     progress.say(f"fetching {what} from {sources.describe(source)}")
     progress.start(entry.file, transfer.size, partial.size)
@@ -115,6 +116,9 @@ def _from_source(
     found = hash_file(partial.data, f"checking {entry.file}", progress)
     if found != transfer.sha256:
         partial.drop()
+        if kept_bytes:  # they may have been the wrong ones, and from another source
+            progress.say(f"what was here of {entry.name} is wrong; fetching it from the beginning")
+            return _from_source(source, entry, partial, progress, tools)
         raise SourceError(
             f"its bytes are wrong (SHA-256 {found[:12]}…, not {transfer.sha256[:12]}…); dropped"
         )

@@ -12,6 +12,7 @@ import pytest
 
 from models.catalog import CatalogEntry, load_catalog
 from models.fetch import Verdict, fetch, hash_path, remove, size_line, verify
+from models.partial import PartialFile
 from models.progress import LineProgress
 from models.sources import Tools
 from models.web import Remote
@@ -110,6 +111,19 @@ def test_wrong_bytes_are_dropped_and_the_next_source_is_tried(tmp_path: Path) ->
         progress = get(entry, tmp_path, tools_with(index))
     assert "its bytes are wrong" in progress.lines[1]
     assert len(index.asked) == 12  # nothing of the wrong file was used
+    assert (tmp_path / "model.gguf").read_bytes() == CONTENT
+
+
+def test_wrong_bytes_that_another_source_left_are_fetched_anew(tmp_path: Path) -> None:
+    with serve_file(CONTENT) as good:
+        entry = entry_for(CONTENT, good.source())
+        left = PartialFile(entry.path(tmp_path))
+        left.folder.mkdir()
+        left.belong_to(entry.sha256 or "")
+        left.data.write_bytes(bytes(5_000))
+        progress = get(entry, tmp_path)
+    assert good.seen == ["bytes=5000-", ""]
+    assert "what was here of model is wrong; fetching it from the beginning" in progress.lines
     assert (tmp_path / "model.gguf").read_bytes() == CONTENT
 
 
