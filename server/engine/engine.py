@@ -34,6 +34,7 @@ DRAFT_BELOW = 2  # sequences: with more of them a batch costs more than a wrong 
 class EngineOptions:
     max_sequences: int = 4
     cached_sequences: int = 16
+    cached_tokens: int = 4096
     batch_tokens: int = 512
     queue_length: int = 64
     draft_tokens: int = 0
@@ -79,6 +80,7 @@ class Engine:
             prefill_chunk=PREFILL_CHUNK,
             queue_length=options.queue_length,
             reuse_prefixes=runner.can_cut and options.cached_sequences > 0,
+            retired_cells=options.cached_tokens,
             draft_below=DRAFT_BELOW,
         )
         self._draft_tokens = options.draft_tokens if runner.can_cut else 0
@@ -362,6 +364,7 @@ class Engine:
         slot = self._scheduler.retire(sequence, keep=True)
         if slot is not None:
             self._runner.cut(slot, 0)
+        self._free(self._scheduler.trim())
 
     def _free(self, slots: Iterator[int]) -> None:
         for slot in slots:

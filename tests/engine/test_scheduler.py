@@ -26,6 +26,7 @@ class Driver:
     capacity: int = 100
     max_sequences: int = 3
     cached_sequences: int = 2
+    retired_cells: int | None = None
     queue_length: int = 100
     scheduler: Scheduler = field(init=False)
     batches: list[list[Slice]] = field(default_factory=list)
@@ -41,6 +42,7 @@ class Driver:
             prefill_chunk=CHUNK,
             queue_length=self.queue_length,
             reuse_prefixes=self.cached_sequences > 0,
+            retired_cells=self.retired_cells,
         )
 
     def add(self, *sequences: Sequence) -> None:
@@ -64,6 +66,7 @@ class Driver:
                 self.streaming.append(part.sequence)
                 if part.sequence.append(0):
                     self.scheduler.retire(part.sequence, keep=True)
+                    self.freed += self.scheduler.trim()
         self.check_books()
         self.batches.append(slices)
         self.streaming = [one for one in self.scheduler.running if one in self.streaming]
@@ -301,6 +304,27 @@ def test_retiring_what_holds_nothing_frees_its_slot() -> None:
     driver.check_books()
 
 
+def test_what_idles_goes_when_it_holds_too_much() -> None:
+    driver = Driver(max_sequences=1, cached_sequences=4, retired_cells=25)
+    for token in range(1, 5):
+        driver.add(sequence([token] * 10, max_tokens=1))
+        driver.run()
+    # Two hold 20 cells.
+    assert len(driver.scheduler.cache.retired) == 2
+    driver.add(sequence([3] * 10, max_tokens=1))
+    driver.run()
+    assert driver.batches[-1][0].count == 1  # it was among them
+
+
+def test_as_many_as_can_run_are_kept_whatever_they_hold() -> None:
+    driver = Driver(max_sequences=2, cached_sequences=4, retired_cells=0)
+    for token in range(1, 5):
+        driver.add(sequence([token] * 10, max_tokens=1))
+        driver.run()
+    assert len(driver.scheduler.cache.retired) == 2
+    assert driver.freed
+
+
 def test_reset_gives_back_all_slots_and_cells() -> None:
     driver = Driver()
     driver.add(sequence([1] * 3, 1))
@@ -326,15 +350,16 @@ ARRIVALS = st.lists(
 
 
 @settings(max_examples=150, deadline=None)
-@given(ARRIVALS, st.integers(32, 70), st.integers(1, 4), st.integers(0, 3))
+@given(ARRIVALS, st.integers(32, 70), st.integers(1, 4), st.integers(0, 3), st.integers(0, 40))
 def test_every_sequence_finishes(
     arrivals: list[tuple[int, int, int, int, int | None]],
     capacity: int,
     max_sequences: int,
     cached_sequences: int,
+    retired_cells: int,
 ) -> None:
     """Whatever comes when, in however few cells: all finish, and the books are right throughout."""
-    driver = Driver(capacity, max_sequences, cached_sequences)
+    driver = Driver(capacity, max_sequences, cached_sequences, retired_cells)
     sequences: list[Sequence] = []
     for pause, token, prompt, output, cancelled in arrivals:
         for _ in range(pause):
@@ -347,6 +372,7 @@ def test_every_sequence_finishes(
                 driver.step()
             if one in (*driver.scheduler.running, *driver.scheduler.waiting):
                 driver.scheduler.retire(one, keep=True)
+                driver.freed += driver.scheduler.trim()
                 sequences.remove(one)
             driver.check_books()
     driver.run()
