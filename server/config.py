@@ -111,6 +111,18 @@ class Settings(BaseSettings):
     )
     shutdown_grace_s: float = Field(10, ge=0, description="seconds to finish answers at the end")
 
+    # Responses that clients go on from
+    responses_store: str = Field(
+        "memory", description="where /v1/responses keeps them: memory, off, or path of a file"
+    )
+    responses_retention_days: float = Field(
+        30, gt=0, le=36500, description="days that a response is kept after its last use"
+    )
+    responses_max_count: int = Field(10_000, ge=1, description="most responses that are kept")
+    responses_max_bytes: int = Field(
+        64 << 20, ge=1024, description="most bytes of responses that are kept"
+    )
+
     # The address
     host: str = Field("127.0.0.1", description="address to listen on")
     port: int = Field(8080, ge=0, le=65535, description="port to listen on; 0: any free one")

@@ -10,6 +10,7 @@
     ├── TooLarge                413  the body is over the limit
     ├── Busy                    429  the queue is full
     ├── ConstraintFailed        500  generation broke its constraint, the answer was withheld
+    ├── StoreFailed             500  a response could not be kept or read: a full disk, say
     ├── Overloaded              503  there are too many connections
     ├── ShuttingDown            503  the server is going away
     ├── TimedOut                504  the request took longer than the server allows
@@ -93,6 +94,10 @@ class ConstraintFailed(CallwrightError):
 class Overloaded(CallwrightError):
     status = 503
     code = "too_many_connections"
+
+
+class StoreFailed(CallwrightError):
+    code = "store_failed"
 
 
 class ShuttingDown(CallwrightError):

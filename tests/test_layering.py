@@ -23,6 +23,7 @@ LINE = (
     "server.app",
     "server.routes",
     "server.parts",
+    "server.responses",
     "server.chat",
     "server.constraint",
     "server.guide",

@@ -21,5 +21,10 @@ def new_text_completion_id() -> str:
     return "cmpl-" + _random_text(29)
 
 
+def new_item_id(prefix: str) -> str:
+    """The id of a response or of one of its items, such as `msg_…`."""
+    return f"{prefix}_{_random_text(32)}"
+
+
 def _random_text(length: int) -> str:
     return "".join(secrets.choice(_LETTERS_AND_DIGITS) for _ in range(length))

@@ -1,0 +1,1 @@
+"""`/v1/responses`: the input becomes a chat request, the events of its answer become items."""
