@@ -236,6 +236,8 @@ class Engine:
                 timings.cached_tokens = action.shared
                 # The forced opening of an answer joins the prefill of its prompt.
                 self._tell_new(sequence, sequence.force)
+                if self._draft_tokens and sequence.slot is not None:
+                    sequence.propose(self._draft_tokens)
 
     def _decode(self, slices: list[Slice]) -> list[int]:
         """Run a batch; return for each slice the row of its last token, before its draft."""

@@ -127,25 +127,30 @@ class Scheduler:
 
     def plan(self) -> list[Slice]:
         """The next batch: decoding sequences first, then prefills in order of arrival."""
-        slices = []
+        slices: list[Slice] = []
         room = self._batch_tokens
         decoding = [sequence for sequence in self.running if sequence.decoding]
         for sequence in decoding:
-            count = sequence.run_length(room)
-            if count:
-                part = Slice(sequence, count)
-                if part.completes and len(self.running) <= self._draft_below:
-                    part = replace(part, draft=sequence.draft[: room - count])
+            if part := self._slice(sequence, room):
                 slices.append(part)
                 room -= part.size
         if decoding:
             room = min(room, self._prefill_chunk)
         for sequence in self.running:
-            if not sequence.decoding and room:
-                count = sequence.run_length(room)
-                slices.append(Slice(sequence, count))
-                room -= count
+            if not sequence.decoding and (part := self._slice(sequence, room)):
+                slices.append(part)
+                room -= part.size
         return slices
+
+    def _slice(self, sequence: Sequence, room: int) -> Slice | None:
+        """As many of its pending tokens as there is room for, and its draft if few others run."""
+        count = sequence.run_length(room)
+        if not count:
+            return None
+        part = Slice(sequence, count)
+        if part.completes and len(self.running) <= self._draft_below:
+            part = replace(part, draft=sequence.draft[: room - count])
+        return part
 
     def make_room(self, slices: list[Slice]) -> Iterator[int]:
         """Free cells until the batch fits. Yields slot ids that the caller must free.

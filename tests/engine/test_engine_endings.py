@@ -154,9 +154,11 @@ async def test_a_time_limit_counts_from_the_submission() -> None:
 
 
 def test_a_client_whose_event_loop_is_gone_is_cancelled() -> None:
-    runner = ScriptedRunner(talking)
+    gate = Gate()
+    runner = ScriptedRunner(talking, gate=gate)
     with serving(runner) as engine:
         generation = asyncio.run(engine.submit(job("q", max_tokens=400)))
+        gate.open()
         wait_until_idle(engine)
         assert generation.sequence.output_tokens < 400
 
