@@ -29,6 +29,7 @@ from server.values import Check, Fault, Values
 
 Allowed = NDArray[np.bool_]  # shape (vocabulary,)
 
+AFTER_NUMBER = b",]} \t\r\n"
 MAX_TRIES = 64  # of one answer,
 MAX_TAKEN_BACK = 4000  # and tokens that they may cost
 
@@ -299,7 +300,7 @@ class _Guided:
         """
         log, began = list(self._log), self._values.began
         first, _ = self._written(fault.begin, fault)
-        last, ending = self._written(fault.end, fault)
+        last, endings = self._completed(fault)
         choices = [at for at in range(began, last + 1) if log[at][1]]
         left = choices
         while choices and self._tries.total() < MAX_TRIES and self._taken_back < MAX_TAKEN_BACK:
@@ -308,7 +309,7 @@ class _Guided:
             steps = min(len(left), 2 ** (rounds % len(left).bit_length()))
             within = [at for at in left if at >= first]
             position = within[min(len(within), steps) - 1] if turn == 3 and within else left[-steps]
-            if self._ban(log, position, ending if position == last else None):
+            if self._ban(log, position, endings if position == last else ()):
                 self._back = len(log) - position
                 self._taken_back += self._back
                 return
@@ -319,15 +320,16 @@ class _Guided:
                 self._bans = {at: bans for at, bans in self._bans.items() if at < began}
         raise ConstraintFailed(f"no value was found that satisfies {fault.why}")
 
-    def _ban(self, log: Sequence[tuple[int, bool]], position: int, ending: bytes | None) -> bool:
+    def _ban(
+        self, log: Sequence[tuple[int, bool]], position: int, endings: tuple[bytes, ...]
+    ) -> bool:
         """Return to a position and ban what was chosen there; False if that leaves nothing.
 
-        `ending` are the bytes that made what is wrong complete: whatever begins with them would.
+        `endings` are bytes that would make what is wrong complete: with what begins so.
         """
         pieces = self._rules.vocabulary.pieces
         banned = {log[position][0]}
-        if ending:
-            banned |= {token for token, piece in enumerate(pieces) if piece.startswith(ending)}
+        banned |= {token for token, piece in enumerate(pieces) if piece.startswith(endings)}
         self._bans = {at: bans for at, bans in self._bans.items() if at <= position}
         self._bans.setdefault(position, set()).update(banned)
         self._restart(log[:position])
@@ -336,6 +338,18 @@ class _Guided:
         except ConstraintFailed:
             return False
         return True
+
+    def _completed(self, fault: Fault) -> tuple[int, tuple[bytes, ...]]:
+        """The position of the token that made what is wrong complete, and the bytes that did.
+
+        A number is complete with what follows it.
+        """
+        position, written = self._written(fault.end, fault)
+        if not written or not fault.text[: fault.end][-1:].isdigit():
+            return position, (written,) if written else ()
+        if written == self._rules.vocabulary.pieces[self._log[position][0]]:
+            position, written = position + 1, b""
+        return position, tuple(written + bytes([byte]) for byte in AFTER_NUMBER)
 
     def _written(self, offset: int, fault: Fault) -> tuple[int, bytes]:
         """The position in the log of the token that wrote a value up to an offset.

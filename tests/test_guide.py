@@ -190,6 +190,8 @@ PAIR = {"type": "array", "minItems": 2, "maxItems": 2}
         ({"type": "string", "pattern": r"^(a|b)c\1$"}, '"abc'),
         ({"type": "string", "maxLength": 3, "not": {"pattern": "^a*$"}}, 'a"'),
         ({"oneOf": [{"type": "integer", "maximum": 9}, {"enum": [1, 10]}]}, "1"),
+        ({"type": "number", "exclusiveMinimum": 0, "maximum": 0.5}, "}50"),
+        ({**PAIR, "items": {"type": "number", "exclusiveMinimum": 1, "maximum": 1.5}}, "],50"),
         ({"type": "object", "minProperties": 2, "additionalProperties": {"enum": [1]}}, '"1'),
     ],
 )
