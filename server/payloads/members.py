@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
-from server.payloads.rules import Rules
+from server.payloads.rules import Rules, pattern
 from server.payloads.shapes import Members, Shapes, Tangled, members
+from server.payloads.texts import whole
 
-KEY = r"[A-Za-z_][A-Za-z0-9_.-]{0,63}"
+KEY = r"[A-Za-z0-9_.-]{1,64}"
 """Names of members that no schema lists."""
 MAX_OTHERS = 32
 
-WriteMember = Callable[[str | None, Any], str | None]
-"""One member, key and value; None if there is no such value. A name of None: any name."""
+
+@dataclass(frozen=True)
+class Unlisted:
+    """A name that no schema lists; `rule` is a terminal for it."""
+
+    rule: str
+
+
+WriteMember = Callable[[str | Unlisted, Any], str | None]
+"""One member, key and value; None if there is no such value."""
 Order = Callable[[str], str]
 
 
@@ -33,7 +43,7 @@ def object_rule(
     try:
         ways = [made for way in shapes.ways(schema) if (made := members(way))]
     except Tangled:
-        ways = [Members({}, frozenset(), True, exact=False)]
+        ways = [Members({}, frozenset(), True, (), exact=False)]
     bodies = []
     for made in ways:
         parts = _parts(rules, made, write, separator, order)
@@ -57,11 +67,19 @@ def _parts(
             parts.append((rules.new(member), name in made.required))
         elif name in made.required:
             return None
-    if made.others is not False and (other := write(None, made.others)):
+    if made.others is not False and (other := write(_unlisted(rules, made), made.others)):
         rules.inexact = True  # nothing keeps their names apart
         one = rules.new(other)
         parts.append((rules.new(f"{one} ({separator} {one}){{0,{MAX_OTHERS - 1}}}"), False))
     return parts
+
+
+def _unlisted(rules: Rules, made: Members) -> Unlisted:
+    wanted = [whole(each) for each in made.name_patterns]
+    terminal = pattern(KEY)
+    if wanted and None not in wanted:
+        terminal += " & " + pattern("|".join(f"(?:{each})" for each in wanted))
+    return Unlisted(rules.new(terminal, terminal=True))
 
 
 def _joined(rules: Rules, parts: list[Part], separator: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from prompts.payloads import Quoted, alphabetical, python, quoted
 from server.payloads import rules as lark
-from server.payloads.members import KEY, Order, object_rule
+from server.payloads.members import Order, Unlisted, object_rule
 from server.payloads.rules import JsonObject, Rules, json_value, pattern
 from server.payloads.shapes import Items, Shapes, Tangled, items
 from server.payloads.tags import WORDS
@@ -45,7 +45,7 @@ class _Writer:
     def fixed(self, value: Any) -> str:
         raise NotImplementedError
 
-    def key(self, name: str | None) -> str:
+    def key(self, name: str | Unlisted) -> str:
         raise NotImplementedError
 
     def texts(self, schema: Any) -> list[str]:
@@ -80,7 +80,7 @@ class _Writer:
             ways.append(made)
         return ways
 
-    def member(self, name: str | None, schema: Any) -> str | None:
+    def member(self, name: str | Unlisted, schema: Any) -> str | None:
         value = self.value(schema)
         return None if value is None else f"{self.key(name)} {lark.quoted(self.colon)} {value}"
 
@@ -145,8 +145,8 @@ class _Gemma(_Writer):
     def fixed(self, value: Any) -> str:
         return self.rules.text(quoted(self._quote, value), literal=self._literal)
 
-    def key(self, name: str | None) -> str:
-        return pattern(KEY) if name is None else lark.quoted(name)
+    def key(self, name: str | Unlisted) -> str:
+        return name.rule if isinstance(name, Unlisted) else lark.quoted(name)
 
     def texts(self, schema: Any) -> list[str]:
         found = texts(self.shapes, schema)
@@ -166,9 +166,9 @@ class _Python(_Writer):
         spelled = dict.fromkeys([python("'", value), python('"', value)])
         return "(" + " | ".join(map(lark.quoted, spelled)) + ")"
 
-    def key(self, name: str | None) -> str:
-        if name is None:
-            return " | ".join(pattern(f"{quote}{KEY}{quote}") for quote in "'\"")
+    def key(self, name: str | Unlisted) -> str:
+        if isinstance(name, Unlisted):
+            return "(" + " | ".join(f"{q} {name.rule} {q}" for q in ('"\'"', '"\\""')) + ")"
         return self.fixed(name)
 
     def texts(self, schema: Any) -> list[str]:
@@ -186,9 +186,9 @@ class _Python(_Writer):
         return [*super().scalars(kinds, schema), *words]
 
     def keywords(self, schema: JsonObject) -> str | None:
-        def write(name: str | None, inner: Any) -> str | None:
+        def write(name: str | Unlisted, inner: Any) -> str | None:
             value = self.value(inner)
-            key = pattern("[A-Za-z_][A-Za-z0-9_]{0,63}") if name is None else lark.quoted(name)
+            key = name.rule if isinstance(name, Unlisted) else lark.quoted(name)
             return None if value is None else f'{key} "=" {value}'
 
         return object_rule(

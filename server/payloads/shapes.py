@@ -32,12 +32,14 @@ class Tangled(ValueError):
 class Members:
     """One way to make an object: its listed members in order, and the schema of any others.
 
-    `others` False: there are none. Not `exact`: more is let through than the schema allows.
+    `others` False: there are none. Their names match one of `name_patterns`, if there are any. Not
+    `exact`: more is let through than the schema allows.
     """
 
     listed: dict[str, Any]
     required: frozenset[str]
     others: Any
+    name_patterns: tuple[str, ...]
     exact: bool
 
 
@@ -147,6 +149,12 @@ def members(way: Way) -> Members | None:
         listed=listed,
         required=required,
         others=both(_others(part) for part in way),
+        name_patterns=tuple(
+            each
+            for part in way
+            if part.get("additionalProperties", True) is False
+            for each in part.get("patternProperties", ())
+        ),
         exact=not any(part.keys() & _UNCOUNTED for part in way),
     )
 

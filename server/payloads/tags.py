@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from prompts.payloads import Tags, dumps, fill, json_type
-from server.payloads.members import KEY, object_rule
-from server.payloads.rules import JsonObject, Rules, json_value, pattern, quoted
+from server.payloads.members import Unlisted, object_rule
+from server.payloads.rules import JsonObject, Rules, json_value, quoted
 from server.payloads.shapes import Shapes
 from server.payloads.texts import ended_text, texts
 
@@ -33,7 +33,7 @@ class _Writer:
         self._literal = literal
         self._before, _, self._end = tags.arg.partition("«value»")
 
-    def argument(self, key: str | None, schema: Any) -> str | None:
+    def argument(self, key: str | Unlisted, schema: Any) -> str | None:
         values = self._shapes.listed_values(schema)
         if values is None:
             ways = [*self._texts(key, schema), *self._others(key, schema)]
@@ -47,15 +47,15 @@ class _Writer:
     def _closing(self) -> str:
         return self._rules.text(self._end, literal=self._literal)
 
-    def _opening(self, key: str | None, like: Any) -> str:
+    def _opening(self, key: str | Unlisted, like: Any) -> str:
         """What stands before a value that is `like` this one."""
         values = {"key": "\0", "isstr": dumps(isinstance(like, str)), "type": json_type(like)}
         before, _, after = fill(self._before, values).partition("\0")
-        named = quoted(key) if key is not None else pattern(KEY)
+        named = key.rule if isinstance(key, Unlisted) else quoted(key)
         ends = (self._rules.text(text, literal=self._literal) for text in (before, after))
         return f" {named} ".join(ends)
 
-    def _texts(self, key: str | None, schema: Any) -> list[str]:
+    def _texts(self, key: str | Unlisted, schema: Any) -> list[str]:
         found = texts(self._shapes, schema)
         self._rules.inexact |= not found.exact
         opening = self._opening(key, "")
@@ -64,7 +64,7 @@ class _Writer:
             for patterns in found.alternatives
         ]
 
-    def _others(self, key: str | None, schema: Any) -> list[str]:
+    def _others(self, key: str | Unlisted, schema: Any) -> list[str]:
         """Values that are no texts, by type where the opening says it."""
         kinds = self._shapes.kinds(schema)
         groups = [[kind for kind in group if kind in kinds] for group in _KINDS]
