@@ -222,14 +222,19 @@ class _Guided:
 
     def _consume(self, token: int) -> None:
         if not self._matcher.consume_tokens([token]):
-            raise ConstraintFailed(f"the grammar is stuck: {self._matcher.get_error()[:200]}")
+            raise self._stuck()
+
+    def _stuck(self) -> ConstraintFailed:
+        """In the back end's words, without its state, which quotes the answer."""
+        why = self._matcher.get_error().partition("\n")[0]
+        return ConstraintFailed(f"the grammar is stuck: {why[:200]}")
 
     def forced(self) -> list[int]:
         if self._bans.get(len(self._log)):
             return []
         run = self._matcher.compute_ff_tokens()
         if run and not self._matcher.consume_tokens(run):
-            raise ConstraintFailed(f"the grammar is stuck: {self._matcher.get_error()[:200]}")
+            raise self._stuck()
         for token in run:
             self._note(token, choice=False)
         return run
@@ -246,7 +251,7 @@ class _Guided:
         size = len(self._rules.vocabulary)
         allowed = np.unpackbits(bits, bitorder="little", count=size).view(np.bool_)
         if self._matcher.is_error():
-            raise ConstraintFailed(f"the grammar is stuck: {self._matcher.get_error()[:200]}")
+            raise self._stuck()
         shorter = allowed & (self._rules.digits <= max(0, self._values.digits_left))
         allowed = shorter if shorter.any() else allowed
         for banned in self._bans.get(len(self._log), ()):

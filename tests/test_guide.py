@@ -256,6 +256,13 @@ def test_a_fault_that_comes_too_late_fails_the_answer() -> None:
         guide.forced()
 
 
+def test_a_grammar_that_is_stuck_says_so_in_a_line() -> None:
+    guide = constraint_of(WEATHER, merged=False).guide()
+    guide.forced()
+    with pytest.raises(ConstraintFailed, match=r"the grammar is stuck: [^\n]*\Z"):
+        guide.accept(TOOL_CALL)
+
+
 def test_a_repeated_call_ends_the_turn() -> None:
     schema = {"type": "object", "properties": {"v": {"enum": [1, 2]}}, "required": ["v"]}
     constraint = constraint_of(Callee("f", schema, ""), parallel=True, merged=False)
