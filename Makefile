@@ -12,7 +12,7 @@ CMAKE_ARGS ?= $(CUDA)
 BUILD_ARGS := -DLLAVA_BUILD=OFF \
 	-DCMAKE_PROJECT_llama_cpp_INCLUDE=$(CURDIR)/server/engine/llama_build.cmake $(CMAKE_ARGS)
 
-.PHONY: help run install dev test check bench clean
+.PHONY: help run install dev test check bench keywords clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -34,6 +34,9 @@ check: $(VENV)/installed-dev  ## format, lint, check types
 
 bench: $(VENV)/installed  ## measure against llama-server (LLAMA_SERVER=/path, or on PATH) and other peers
 	@$(BIN)/callwright bench load $(if $(LLAMA_SERVER),--llama-server $(LLAMA_SERVER)) $(ARGS)
+
+keywords: $(VENV)/installed-dev  ## write server/schema/KEYWORDS.md anew, from what the constraint does
+	$(BIN)/python -m tests.schema.keyword_table
 
 clean:  ## remove .venv and caches; fetched models stay
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build *.egg-info

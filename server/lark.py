@@ -12,10 +12,13 @@ Syntax: https://github.com/guidance-ai/llguidance/blob/main/docs/syntax.md.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from server.lark_length import shortest_text
+from server.schema.shortest import MAX_SHORTEST
 from server.terminals import (
     SPECIAL,
     Escaped,
@@ -88,6 +91,19 @@ def check_lark(definition: str) -> None:
         name = (token["attribute"] or "").rstrip("= \t")
         if name and name not in _ATTRIBUTES:
             raise BadGrammar(f"the attribute {name!r} is not supported")
+    if MAX_SHORTEST < shortest_text(_expressions(definition)) < math.inf:
+        raise BadGrammar(f"its shortest text is longer than {MAX_SHORTEST} characters")
+
+
+def _expressions(definition: str) -> dict[str, str]:
+    """The expressions of rules and terminals by their names, without comments."""
+    return {
+        re.sub(r"[\[:.].*", "", each.head, flags=re.DOTALL).strip(" \t!?"): "".join(
+            _shown(one) for one in each.tokens
+        )
+        for each in _statements(definition)
+        if each.head and not each.head.lstrip().startswith("%")
+    }
 
 
 @dataclass(frozen=True)
@@ -96,6 +112,13 @@ class Inside:
 
     lark: str
     exact: bool
+
+
+def _shown(token: re.Match[str] | str) -> str:
+    """A token as it was written, unless it is a comment."""
+    if isinstance(token, str):
+        return token
+    return "" if token.lastgroup == "comment" else token[0]
 
 
 def inside_string(definition: str) -> Inside | None:
@@ -217,6 +240,8 @@ def _statements(definition: str) -> Iterator[_Statement]:
         lambda token: "\n".join(_imported(token[0])) if token["imports"] else token[0], definition
     )
     heads = list(_HEAD.finditer(definition))
+    if not heads:
+        return
     ends = [each.start() for each in heads[1:]] + [len(definition)]
     for head, end in zip(heads, ends, strict=True):
         yield _Statement(head[0], tuple(_tokens(definition[head.end() : end])))

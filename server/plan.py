@@ -17,8 +17,9 @@ Mode = Literal["none", "auto", "required"]
 class Callee:
     """A tool that may be called; `path` is where the request says what its arguments may be.
 
-    A `custom` tool has one argument, `input`, which clients get as it is; `lark` is the grammar
-    that it satisfies, if any. `defaults`: absent members get the default that the schema names.
+    A `custom` tool has one argument, `input`, which clients get as it is. `lark` is the grammar
+    that it satisfies, `pattern` the client's text of the pattern in the schema, if any. `defaults`:
+    absent members get the default that the schema names.
     """
 
     name: str
@@ -26,6 +27,7 @@ class Callee:
     path: str
     custom: bool = False
     lark: str | None = None
+    pattern: str | None = None
     defaults: bool = False
 
 
@@ -41,7 +43,7 @@ class Plan:
 
     def key(self) -> str:
         tools = [
-            (tool.name, tool.parameters, tool.custom, tool.lark, tool.defaults)
+            (tool.name, tool.parameters, tool.custom, tool.lark, tool.pattern, tool.defaults)
             for tool in self.tools
         ]
         return json.dumps([self.row.name, self.mode, tools, self.parallel, self.answer])
@@ -60,21 +62,26 @@ class Plan:
 
 @dataclass(frozen=True)
 class Part:
-    """A schema of a request, and how messages speak of it. `lark`: and a grammar of `input`."""
+    """A schema of a request, and how messages speak of it.
+
+    `lark` is a grammar of `input` too, `pattern` a text that must be a pattern by itself.
+    """
 
     schema: JsonObject
     arguments: bool
     title: str
     path: str
     lark: str | None = None
+    pattern: str | None = None
 
     @classmethod
     def of(cls, tool: Callee) -> Part:
         what = "input" if tool.custom else "parameters"
-        return cls(tool.parameters, True, f"the {what} of tool {tool.name!r}", tool.path, tool.lark)
+        title = f"the {what} of tool {tool.name!r}"
+        return cls(tool.parameters, True, title, tool.path, tool.lark, tool.pattern)
 
     def key(self) -> str:
-        return json.dumps([self.arguments, self.schema, self.lark])
+        return json.dumps([self.arguments, self.schema, self.lark, self.pattern])
 
     def refused(self, why: ValueError) -> InvalidRequest:
         return InvalidRequest(f"{self.title} cannot be enforced: {why}", param=self.path)

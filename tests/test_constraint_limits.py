@@ -45,6 +45,10 @@ def condition(number: int) -> JsonObject:
     return {"if": members(k={"const": number}), "then": members(**{f"x{number}": TEXT})}
 
 
+def pair(inner: JsonObject) -> JsonObject:
+    return {**members(a=inner, b=inner), "required": ["a", "b"]}
+
+
 HOSTILE: dict[str, Callable[[], JsonObject]] = {
     "megabyte enum": lambda: members(v={"enum": [f"value number {i}" for i in range(50_000)]}),
     "enum of objects": lambda: members(v={"enum": [{"a": i} for i in range(5_000)]}),
@@ -75,6 +79,17 @@ HOSTILE: dict[str, Callable[[], JsonObject]] = {
     ),
     "billion items": lambda: members(v={"type": "array", "minItems": 10**9, "maxItems": 2 * 10**9}),
     "billion letters": lambda: members(v={"type": "string", "minLength": 10**9}),
+    "billion equal items": lambda: members(
+        v={"type": "array", "items": {"const": "x"}, "minItems": 10**9}
+    ),
+    "forced lists of forced text": lambda: members(
+        v={"type": "array", "items": {"const": "x" * 20_000}, "minItems": 50_000}
+    ),
+    "lists in lists": lambda: members(
+        v={"type": "array", "minItems": 9_999, "items": {"type": "array", "minItems": 9_999}}
+    ),
+    "doubling members": lambda: chain(60, pair),
+    "counts in counts": lambda: members(v={"type": "string", "pattern": "^((x{100}){100}){10}$"}),
     "large steps": lambda: members(v={**WHOLE, "multipleOf": 10**9 + 7, "maximum": 10**18}),
     "huge bounds": lambda: members(v={**WHOLE, "minimum": -(10**400), "maximum": 10**400}),
     "tiny bounds": lambda: members(v={"type": "number", "minimum": 1e-300, "maximum": 1e-299}),

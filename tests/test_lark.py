@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from functools import cache
 
 import llguidance
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from prompts.formats import HERMES
 from server.constraint import Constraint, ConstraintCompiler, _Backend
-from server.errors import InvalidRequest
+from server.errors import ConstraintFailed, InvalidRequest
 from server.lark import MAX_NAMES, BadGrammar, check_lark, inside_string
 from server.plan import Callee, Plan
 from server.terminals import SPECIAL, NotTranslatable, escaped_pattern
@@ -206,3 +207,36 @@ def test_every_character_that_json_escapes_has_one_spelling() -> None:
         escaped = escaped_pattern(f"\\x{ord(char):02x}", "")
         assert escaped.special
         assert re.fullmatch(escaped.lexeme.strip("/"), json.dumps(char)[1:-1])
+
+
+HOSTILE = {
+    "a long chain": "start: a0\n"
+    + "\n".join(f'a{i}: "x" a{i + 1}' for i in range(990))
+    + '\na990: "y"',
+    "terminals in a chain": "start: A0\n"
+    + "\n".join(f'A{i}: "x" A{i + 1}' for i in range(990))
+    + '\nA990: "y"',
+    "many times": "start: a\na: b~1000\nb: c~1000\nc: d~1000\nd: E\nE: /x{1000}/",
+    "ambiguous": 'start: start start | "a" | ""',
+    "exponential": r"start: /(a|\n)*a(a|b){60}/",
+    "parentheses": "start: " + "(" * 5_000 + '"a"' + ")" * 5_000,
+    "a deep pattern": "start: /" + "(" * 240 + "a" + ")" * 240 + "/",
+    "a large set": "start: /[" + "".join(f"\\u{{{i:x}}}" for i in range(0x4E00, 0x5600, 2)) + "]+/",
+    "many alternatives": "start: " + " | ".join(f'"word{i}"' for i in range(4_000)),
+    "many patterns": "start: " + " | ".join(f"/{i}[^a]*/" for i in range(3_000)),
+}
+
+
+@pytest.mark.parametrize("lark", HOSTILE.values(), ids=HOSTILE)
+def test_a_hostile_grammar_is_refused_or_works_in_bounded_time(lark: str) -> None:
+    started = time.process_time()
+    try:
+        guide = constraint(lark).guide()
+        guide.forced()
+        for _ in range(5):
+            guide.mask()
+        refused = ""
+    except (InvalidRequest, ConstraintFailed) as exc:
+        refused = exc.message
+    assert len(refused) < 1_000
+    assert time.process_time() - started < 10

@@ -19,7 +19,7 @@ from server.schema.dialect import modern
 from server.schema.keywords import JsonObject, types_of
 from server.schema.references import at_pointer
 
-MAX_DEPTH = 32
+MAX_DEPTH = 64
 MAX_MEMBERS = 1_000  # that are put in
 LIMIT_S = 0.5  # of this thread's CPU time for one call
 
@@ -96,7 +96,8 @@ class Defaults:
     def _beside(self, schema: JsonObject) -> Iterator[Any]:
         """The subschemas that surely speak of the same object."""
         if "$ref" in schema:
-            yield at_pointer(self._schema, schema["$ref"])
+            local = at_pointer(self._schema, schema["$ref"])
+            yield self._schema if schema["$ref"] == "#" else local
         yield from schema.get("allOf", ())
         for keyword in ("anyOf", "oneOf"):
             objects = [inner for inner in schema.get(keyword, ()) if self._is_structured(inner)]

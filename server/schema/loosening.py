@@ -14,7 +14,7 @@ from typing import Any
 from server.schema.definitions import PREFIX, target_of, without_definitions
 from server.schema.keywords import LISTS, SINGLES, JsonObject, Refusal
 
-LIMIT_S = 2.0  # of this thread's CPU time for one schema
+LIMIT_S = 1.0  # of this thread's CPU time for one schema
 UNSATISFIABLE = "Unsatisfiable"
 
 DROPPED: tuple[tuple[str, ...], ...] = (

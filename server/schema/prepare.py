@@ -19,6 +19,7 @@ from server.schema.listing import TooLarge
 from server.schema.loosening import Verdict, loosen
 from server.schema.reduction import MAX_NODES, Reducer
 from server.schema.references import References
+from server.schema.shortest import check_shortest
 from server.schema.words import check_patterns
 
 
@@ -65,6 +66,7 @@ def prepare(schema: JsonObject, *, arguments: bool) -> Prepared:
         reducer = Reducer(references, HANDLERS)
         grammar = without_endless(reducer.reduce(schema, arguments=arguments))
         check_depth(grammar)
+        check_shortest(grammar)
     except RecursionError:
         raise Refusal("", "schema", "it is nested too deeply") from None
     except TooLarge:

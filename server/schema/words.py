@@ -9,6 +9,7 @@ from server.schema.patterns import Pattern
 from server.schema.reduction import Handler, Node, Reducer
 
 MAX_PATTERN_SIZE = 400_000  # of all patterns of a schema together
+MAX_PATTERN_TEXT = 100_000  # characters of them: each is read one by one
 
 IN_PLACE = frozenset(
     "allOf anyOf oneOf $ref $dynamicRef if then else dependentSchemas contains".split()
@@ -35,8 +36,14 @@ def upper_count(keyword: str) -> Handler:
 
 def check_patterns(schema: JsonObject) -> None:
     """Raise Refusal for what is no pattern, also where only the final check would read it."""
+    length = 0
     for pointer, node in nodes(schema):
-        for pattern in node.get("patternProperties", ()):
+        names = node.get("patternProperties", ())
+        length += sum(map(len, names)) + len(node.get("pattern", ""))
+        if length > MAX_PATTERN_TEXT:
+            why = f"the patterns of this schema have together more than {MAX_PATTERN_TEXT} letters"
+            raise Refusal(pointer, "pattern", why)
+        for pattern in names:
             _read(pattern, pointer, "patternProperties")
         if "pattern" in node:
             _read(node["pattern"], pointer, "pattern")

@@ -65,8 +65,9 @@ def held_parameters(format: FreeFormat | GrammarFormat) -> JsonObject:
     return _schema({"type": "string"})
 
 
-def lark_of(format: FreeFormat | GrammarFormat) -> str | None:
-    if isinstance(format, GrammarFormat) and format.grammar.syntax == "lark":
+def grammar_of(format: FreeFormat | GrammarFormat, syntax: str) -> str | None:
+    """The grammar, if it has one in this syntax."""
+    if isinstance(format, GrammarFormat) and format.grammar.syntax == syntax:
         return format.grammar.definition
     return None
 

@@ -19,7 +19,13 @@ from pydantic import (
 from server.errors import InvalidRequest
 from server.wire.base import LIST, Wire, clipped, listed, wrong
 from server.wire.body import JsonObject
-from server.wire.custom import FreeFormat, InputFormat, held_parameters, lark_of, shown_parameters
+from server.wire.custom import (
+    FreeFormat,
+    InputFormat,
+    grammar_of,
+    held_parameters,
+    shown_parameters,
+)
 from server.wire.messages import FunctionKind
 from server.wire.schemas import NotASchema, as_parameters
 
@@ -82,6 +88,7 @@ class FunctionTool(Wire):
 
     path: ClassVar = "function.parameters"
     lark: ClassVar = None
+    pattern: ClassVar = None
 
     type: FunctionKind = "function"
     function: FunctionDefinition
@@ -144,7 +151,12 @@ class CustomTool(Wire):
 
     @property
     def lark(self) -> str | None:
-        return lark_of(self.custom.format)
+        return grammar_of(self.custom.format, "lark")
+
+    @property
+    def pattern(self) -> str | None:
+        """The pattern of the client; in the schema it is one for the whole input."""
+        return grammar_of(self.custom.format, "regex")
 
 
 def _kind_of_tool(value: Any) -> str:
