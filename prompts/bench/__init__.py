@@ -1,0 +1,1 @@
+"""Benchmark of prompt templates: data sets, scoring, statistics, report."""
