@@ -14,6 +14,8 @@ from models.fetch import fetch
 from models.progress import progress_on
 from server import config
 
+collect_ignore = ["clients"]  # has an environment of its own: make test-clients
+
 
 @pytest.fixture(autouse=True)
 def _logging_as_before() -> Iterator[None]:

@@ -31,8 +31,8 @@ def environment(**changes: str) -> dict[str, str]:
     return {**kept, "PYTHONUNBUFFERED": "1", **changes}
 
 
-def command(*args: str) -> list[str]:
-    return [sys.executable, "-m", "server", *args]
+def command(*args: str, python: str = sys.executable) -> list[str]:
+    return [python, "-m", "server", *args]
 
 
 def run(*args: str, timeout_s: float = START_S, **changes: str) -> subprocess.CompletedProcess[str]:
@@ -81,13 +81,13 @@ class Running:
 
 
 @contextmanager
-def started(*args: str, **changes: str) -> Iterator[Running]:
+def started(*args: str, python: str = sys.executable, **changes: str) -> Iterator[Running]:
     """`callwright ARGS` under way; killed at the end if it still runs."""
     with tempfile.TemporaryDirectory() as folder:
         stderr_path = Path(folder) / "stderr"
         with stderr_path.open("w") as stderr:
             process = subprocess.Popen(
-                command(*args),
+                command(*args, python=python),
                 cwd=ROOT,
                 env=environment(**changes),
                 stdout=subprocess.PIPE,
