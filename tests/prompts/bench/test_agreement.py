@@ -10,7 +10,7 @@ from tests.prompts.bench.samples import case
 
 
 def test_mutations_are_right_and_wrong_as_their_names_say() -> None:
-    truth = {"get_weather": {"city": ["Porto"], "days": [3, ""], "tags": [["sun"]]}}
+    truth = {"get_weather": {"city": ["Porto"], "days": [3, ""], "limit": [2.5]}}
     one = case(truth)
     for seed in range(20):
         verdicts = {kind: check(one, calls) for kind, calls in mutations(one, random.Random(seed))}

@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+from typing import Any
+
+from prompts.bench.cases import Call
+from prompts.bench.lenient import Reading, read_text
+from prompts.bench.marks import Marks, mark
+from tests.prompts.bench.samples import case
+
+TRUTH = {"get_weather": {"city": ["Porto"], "days": [3], "limit": [""]}}
+
+
+def marks(name: str = "get_weather", **arguments: Any) -> Marks:
+    return mark(case(TRUTH), Reading((Call(name, arguments),), ()))
+
+
+def test_a_right_answer() -> None:
+    found = marks(city="Porto", days=3)
+    assert (found.right, found.name_right, found.arguments_right) == (True, True, True)
+    assert (found.valid_json, found.valid_schema, found.failures) == (True, True, ())
+
+
+def test_optional_arguments_too_many_and_too_few() -> None:
+    found = marks(city="Porto", limit=2)
+    assert (found.right, found.added_optional, found.missing_optional) == (False, 1, 1)
+    assert found.arguments_right is False
+    assert found.valid_schema
+
+
+def test_classes_of_failures() -> None:
+    assert marks(city=7).failures == ("wrong_type",)
+    assert marks(days=3).failures == ("missing_required",)
+    other = marks("get_rain", city="Porto")
+    assert other.failures == ("unknown_tool",)
+    assert (other.name_right, other.arguments_right) == (False, None)
+
+
+def test_wrong_keys_are_forgiven_and_noted() -> None:
+    found = mark(case(TRUTH), read_text('{"tool": "get_weather", "city": "Porto", "days": 3}'))
+    assert found.right
+    assert found.failures == ("wrong_keys",)
+
+
+def test_calls_where_none_fits() -> None:
+    quiet = mark(case(category="irrelevance"), Reading((), ()))
+    assert (quiet.right, quiet.called, quiet.name_right) == (True, False, True)
+    loud = mark(case(category="irrelevance"), Reading((Call("get_time", {"zone": "WET"}),), ()))
+    assert (loud.right, loud.called, loud.fault) == (False, True, "unwanted_call")
