@@ -12,7 +12,8 @@ from typing import Any
 
 from prompts.call_ids import with_ids
 from prompts.conversation import Conversation, JsonObject, Message, PastCall, Tool
-from prompts.formats import ToolFormat, arguments_text, render_calls
+from prompts.payloads import dumps
+from prompts.tool_format import ToolFormat, render_calls
 from prompts.traits import TemplateTraits
 
 PARAGRAPH = "\n\n"
@@ -246,6 +247,6 @@ _EMPTY_CONTENT: dict[str, Callable[[dict[str, Any]], object]] = {
 
 
 def _call_dict(call: PastCall, traits: TemplateTraits) -> JsonObject:
-    arguments = call.arguments if traits.arguments == "object" else arguments_text(call.arguments)
+    arguments = call.arguments if traits.arguments == "object" else dumps(call.arguments)
     function = {"name": call.name, "arguments": arguments}
     return {"id": call.id, "type": "function", "function": function}

@@ -38,7 +38,7 @@ def recognise(renderer: Renderer) -> Recognised:
     """
     shown: Recognised | None = None
     for traits, output in _attempts(renderer):
-        row = _row_within(output)
+        row = _row_within(output, renderer.template.source)
         if row:
             return Recognised(row, True, traits)
         if CITY in output and shown is None:
@@ -58,24 +58,28 @@ def _attempts(renderer: Renderer) -> Iterator[tuple[TemplateTraits, str]]:
                 continue
 
 
-def _row_within(output: str) -> ToolFormat | None:
-    """The row with the longest text: what one writes may be the beginning of another's."""
-    found: dict[ToolFormat, int] = {}
+def _row_within(output: str, source: str) -> ToolFormat | None:
+    """The row with the longest text: what one writes may be the beginning of another's.
+
+    Of those that write the same, the one whose texts are in the source.
+    """
+    found: dict[ToolFormat, tuple[int, bool]] = {}
     for row in ROWS:
         call = replace(CALL, id=f"functions.{CALL.name}:0") if row.ids == "kimi" else CALL
         written = render_calls(row, [call])
         if row is not GENERIC and written in output:
-            found[row] = len(written)
+            found[row] = (len(written), _is_of(row, source))
     return max(found, key=found.__getitem__, default=None)
 
 
 def _row_by_source(source: str) -> ToolFormat | None:
-    for row in ROWS:
-        wanted, unwanted = row.detect
-        if (
-            wanted
-            and all(text in source for text in wanted)
-            and not any(text in source for text in unwanted)
-        ):
-            return row
-    return None
+    return next((row for row in ROWS if _is_of(row, source)), None)
+
+
+def _is_of(row: ToolFormat, source: str) -> bool:
+    wanted, unwanted = row.detect
+    return (
+        bool(wanted)
+        and all(text in source for text in wanted)
+        and not any(text in source for text in unwanted)
+    )

@@ -1,104 +1,30 @@
-"""How each model family writes a tool call: one row of data per native format.
-
-A row drives three things together: the history in a prompt, the grammar of an answer, and the
-parser of that answer. So a family is data, never a class.
-
-A call's text has placeholders: «name», «args» (compact JSON), «id», «i» (index from 0) and «i1»
-(index from 1). Markers such as `<tool_call>` are single vocabulary entries in some models and plain
-text in others; that is looked up per model and is not written here.
-"""
+"""The rows: how each model family writes a tool call, as data (see `prompts/tool_format.py`)."""
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import replace
 
-from prompts.conversation import JsonObject, PastCall
+from prompts.payloads import JSON, Keywords, Quoted, Tags
+from prompts.tool_format import Ids, Loose, ToolFormat, render_call, render_calls
 
-Ids = Literal["none", "alnum9", "kimi", "index", "any"]
-
-
-@dataclass(frozen=True)
-class Loose:
-    """An opening that a family is known to use although it is not its official one.
-
-    `call` is the text of one call between `open` and `close`. `literal` means that the markers are
-    spelled in ordinary tokens even where the vocabulary has an entry for them.
-    """
-
-    open: str
-    close: str
-    call: str
-    literal: bool = False
-
-
-@dataclass(frozen=True)
-class ToolFormat:
-    """One native format.
-
-    `section` stands once around all calls of a turn, `sep` between two calls. `args` is how «args»
-    is written ("json" is the only way so far); `arg` and `arg_sep` belong to the other ways.
-    `detect` is (all of these texts, none of these) in a template's source, for templates that drop
-    calls from the history. `reasoning` is the pair of tags around thinking. `end` are texts that
-    end a turn besides EOS: a token where the vocabulary has it, a stop string otherwise.
-    `max_calls` 0 is no limit. `think_kwarg` is the template variable that switches thinking.
-    `quirks` is what rendering cannot find ("thinking_key": history has reasoning as `thinking`).
-    """
-
-    name: str
-    call: str
-    section: tuple[str, str] = ("", "")
-    sep: str = ""
-    args: str = "json"
-    arg: str = ""
-    arg_sep: str = ""
-    detect: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
-    reasoning: tuple[str, str] = ("", "")
-    end: tuple[str, ...] = ()
-    max_calls: int = 0
-    ids: Ids = "none"
-    quirks: frozenset[str] = frozenset()
-    think_kwarg: str = ""
-    loose: tuple[Loose, ...] = ()
-
-
-def arguments_text(arguments: JsonObject | str) -> str:
-    """JSON as the models were trained on it: one line, raw UTF-8, the order of keys as given."""
-    if isinstance(arguments, str):
-        return arguments
-    return json.dumps(arguments, ensure_ascii=False)
-
-
-def render_call(
-    row: ToolFormat, name: str, arguments: JsonObject | str, *, call_id: str, index: int
-) -> str:
-    """The text of one call, without the section around it. `call_id` is used as it is."""
-    values = {
-        "name": name,
-        "args": arguments_text(arguments),
-        "id": call_id,
-        "i": str(index),
-        "i1": str(index + 1),
-    }
-    # One pass, so that a value that contains a placeholder is left alone.
-    return re.sub("«([a-z0-9]+)»", lambda match: values[match[1]], row.call)
-
-
-def render_calls(row: ToolFormat, calls: Sequence[PastCall]) -> str:
-    """The text of all calls of one turn."""
-    texts = (
-        render_call(row, call.name, call.arguments, call_id=call.id, index=index)
-        for index, call in enumerate(calls)
-    )
-    return row.section[0] + row.sep.join(texts) + row.section[1]
-
+__all__ = [
+    "GENERIC",
+    "HERMES",
+    "LLAMA3_JSON",
+    "ROWS",
+    "Ids",
+    "Loose",
+    "ToolFormat",
+    "render_call",
+    "render_calls",
+    "row_named",
+]
 
 NAME_ARGUMENTS = '{"name": "«name»", "arguments": «args»}'
 NAME_PARAMETERS = '{"name": "«name»", "parameters": «args»}'
 NAME_ARGUMENTS_ID = '{"name": "«name»", "arguments": «args», "id": "«id»"}'
+DSML_INVOKE = '<｜DSML｜invoke name="«name»">\n«args»</｜DSML｜invoke>\n'
+DSML_PARAMETER = '<｜DSML｜parameter name="«key»" string="«isstr»">«value»</｜DSML｜parameter>\n'
 THINK = ("<think>", "</think>")
 
 # The last resort: also for models without any chat template.
@@ -117,7 +43,6 @@ HERMES = ToolFormat(
     detect=(("<tool_call>",), ("<function=", "<arg_key>", "]<]minimax[>[")),
     reasoning=THINK,
     end=("<|im_end|>", "<|end_of_text|>"),
-    think_kwarg="enable_thinking",
     loose=(
         Loose("```json\n", "\n```", NAME_ARGUMENTS),
         Loose("```\n", "\n```", NAME_ARGUMENTS),
@@ -140,6 +65,18 @@ LLAMA3_JSON = ToolFormat(
     ),
 )
 
+COMMAND_A = ToolFormat(
+    "command_a",
+    '{"tool_call_id": "«i»", "tool_name": "«name»", "parameters": «args»}',
+    section=("<|START_ACTION|>[\n    ", "\n]<|END_ACTION|>"),
+    sep=",\n    ",
+    detect=(("<|START_ACTION|>",), ("<|START_TEXT|>",)),
+    reasoning=("<|START_THINKING|>", "<|END_THINKING|>"),
+    end=("<|END_OF_TURN_TOKEN|>",),
+    text=("<|START_RESPONSE|>", "<|END_RESPONSE|>"),
+    ids="index",
+)
+
 ROWS: tuple[ToolFormat, ...] = (
     HERMES,
     LLAMA3_JSON,
@@ -147,19 +84,16 @@ ROWS: tuple[ToolFormat, ...] = (
         "harmony",
         " to=functions.«name»<|channel|>commentary json<|message|>«args»",
         detect=(("<|channel|>", "<|start|>"), ()),
-        reasoning=("<|channel|>analysis<|message|>", "<|end|>"),
+        reasoning=("<|channel|>analysis<|message|>", "<|end|><|start|>assistant"),
         end=("<|call|>", "<|return|>"),
         max_calls=1,
+        efforts=("low", "medium", "high"),
         quirks=frozenset({"thinking_key"}),
-        think_kwarg="reasoning_effort",
-        # What the models write themselves; the official form is the one in the history.
+        written="<|channel|>commentary to=functions.«name» <|constrain|>json<|message|>«args»",
+        text=("<|channel|>final<|message|>", ""),
         loose=(
-            Loose(
-                "<|channel|>commentary",
-                "",
-                " to=functions.«name» <|constrain|>json<|message|>«args»",
-            ),
-            Loose("<|channel|>commentary", "", " to=functions.«name» json<|message|>«args»"),
+            Loose("", "", "<|channel|>commentary to=functions.«name» json<|message|>«args»"),
+            Loose("", "", " to=functions.«name»<|channel|>commentary json<|message|>«args»"),
         ),
     ),
     ToolFormat(
@@ -196,7 +130,6 @@ ROWS: tuple[ToolFormat, ...] = (
         section=("<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>"),
         detect=(("<｜tool▁calls▁begin｜>", "<｜tool▁sep｜>"), ("```json",)),
         reasoning=THINK,
-        think_kwarg="thinking",
     ),
     ToolFormat(
         "kimi_k2",
@@ -215,7 +148,6 @@ ROWS: tuple[ToolFormat, ...] = (
         detect=(("<|tool_call|>", "available_tools"), ()),
         reasoning=THINK,
         end=("<|end_of_text|>",),
-        think_kwarg="thinking",
         loose=(Loose("<tool_call>[", "]", NAME_ARGUMENTS),),
     ),
     ToolFormat(
@@ -226,15 +158,12 @@ ROWS: tuple[ToolFormat, ...] = (
         detect=(("<|tool|>", "<|/tool|>"), ()),
         end=("<|end|>",),
     ),
-    ToolFormat(
-        "command_a",
-        '{"tool_call_id": "«i»", "tool_name": "«name»", "parameters": «args»}',
-        section=("<|START_ACTION|>[\n    ", "\n]<|END_ACTION|>"),
-        sep=",\n    ",
-        detect=(("<|START_ACTION|>",), ()),
-        reasoning=("<|START_THINKING|>", "<|END_THINKING|>"),
-        end=("<|END_OF_TURN_TOKEN|>",),
-        ids="index",
+    COMMAND_A,
+    replace(
+        COMMAND_A,
+        name="cohere2_moe",
+        detect=(("<|START_ACTION|>", "<|START_TEXT|>"), ()),
+        text=("<|START_TEXT|>", "<|END_TEXT|>"),
     ),
     ToolFormat(
         "nemotron_v2",
@@ -247,7 +176,10 @@ ROWS: tuple[ToolFormat, ...] = (
     ),
     ToolFormat(
         "functionary_v32",
-        ">>>«name»\n«args»",
+        "«name»\n«args»",
+        section=(">>>", ""),
+        sep=">>>",
+        text=("all\n", ""),
         detect=((">>>all",), ()),
         end=("<|eot_id|>",),
     ),
@@ -321,6 +253,145 @@ ROWS: tuple[ToolFormat, ...] = (
         sep=", ",
         detect=(("functools[",), ()),
         end=("<|eot_id|>",),
+    ),
+    ToolFormat(
+        "qwen_xml",
+        "<tool_call>\n<function=«name»>\n«args»</function>\n</tool_call>",
+        sep="\n",
+        args=Tags("<parameter=«key»>\n«value»\n</parameter>\n"),
+        detect=(("<tool_call>", "<function=", "<parameter="), ()),
+        reasoning=THINK,
+        end=("<|im_end|>",),
+        loose=(
+            Loose("", "", "<function=«name»>\n«args»</function>"),
+            Loose("<tool_call>\n", "\n</tool_call>", NAME_ARGUMENTS, args=JSON),
+        ),
+    ),
+    ToolFormat(
+        "gemma4",
+        "<|tool_call>call:«name»«args»<tool_call|>",
+        args=Quoted('<|"|>'),
+        detect=(("<|tool_call>call:",), ()),
+        reasoning=("<|channel>thought\n", "<channel|>"),
+        end=("<turn|>", "<|tool_response>"),
+    ),
+    ToolFormat(
+        "functiongemma",
+        "<start_function_call>call:«name»«args»<end_function_call>",
+        args=Quoted("<escape>"),
+        detect=(("<start_function_call>",), ()),
+        end=("<end_of_turn>", "<start_function_response>"),
+    ),
+    ToolFormat(
+        "glm45",
+        "<tool_call>«name»\n«args»</tool_call>",
+        sep="\n",
+        args=Tags("<arg_key>«key»</arg_key>\n<arg_value>«value»</arg_value>\n"),
+        detect=(("<arg_key>",), ("tool_sep", "</arg_key><arg_value>")),
+        reasoning=THINK,
+        end=("<|observation|>", "<|user|>"),
+    ),
+    ToolFormat(
+        "glm47",
+        "<tool_call>«name»«args»</tool_call>",
+        args=Tags("<arg_key>«key»</arg_key><arg_value>«value»</arg_value>"),
+        detect=(("</arg_key><arg_value>",), ("tool_sep",)),
+        reasoning=THINK,
+        end=("<|observation|>", "<|user|>"),
+    ),
+    ToolFormat(
+        "ling3",
+        "<tool_call>«name»\n«args»\n</tool_call>",
+        sep="\n",
+        args=Tags("<arg_key>«key»</arg_key>\n<arg_value>«value»</arg_value>"),
+        detect=(("<arg_key>", "<role>ASSISTANT</role>"), ()),
+        reasoning=THINK,
+        end=("<|role_end|>",),
+    ),
+    ToolFormat(
+        "hy3",
+        "<tool_call:opensource>«name»<tool_sep:opensource>\n«args»</tool_call:opensource>\n",
+        section=("<tool_calls:opensource>\n", "</tool_calls:opensource>"),
+        args=Tags(
+            "<arg_key:opensource>«key»</arg_key:opensource>\n"
+            "<arg_value:opensource>«value»</arg_value:opensource>\n"
+        ),
+        detect=(("tool_sep", "arg_key"), ()),
+        reasoning=("<think:opensource>", "</think:opensource>"),
+        end=("<｜hy_eos:opensource｜>",),
+    ),
+    ToolFormat(
+        "deepseek_dsml",
+        DSML_INVOKE,
+        section=("<｜DSML｜function_calls>\n", "</｜DSML｜function_calls>"),
+        args=Tags(DSML_PARAMETER),
+        detect=(("DSML", "function_calls"), ()),
+        reasoning=THINK,
+    ),
+    ToolFormat(
+        "deepseek_v4",
+        DSML_INVOKE,
+        section=("<｜DSML｜tool_calls>\n", "</｜DSML｜tool_calls>"),
+        args=Tags(DSML_PARAMETER),
+        detect=(("DSML",), ("function_calls",)),
+        reasoning=THINK,
+    ),
+    ToolFormat(
+        "kimi_k3",
+        '<|open|>call tool="«name»" index="«i1»"<|sep|>«args»<|close|>call<|sep|>',
+        section=("<|open|>tools<|sep|>", "<|close|>tools<|sep|>"),
+        args=Tags(
+            '<|open|>argument key="«key»" type="«type»"<|sep|>«value»<|close|>argument<|sep|>'
+        ),
+        detect=(("<|open|>", "<|end_of_msg|>"), ()),
+        reasoning=("<|open|>think<|sep|>", "<|close|>think<|sep|>"),
+        end=("<|end_of_msg|>",),
+    ),
+    ToolFormat(
+        "minimax_m2",
+        '<invoke name="«name»">\n«args»</invoke>\n',
+        section=("<minimax:tool_call>\n", "</minimax:tool_call>"),
+        args=Tags('<parameter name="«key»">«value»</parameter>\n'),
+        detect=(("<minimax:tool_call>",), ()),
+        reasoning=THINK,
+        end=("[e~[",),
+    ),
+    ToolFormat(
+        "seed_oss",
+        "<seed:tool_call>\n<function=«name»>\n«args»</function>\n</seed:tool_call>",
+        sep="\n",
+        args=Tags("<parameter=«key»>«value»</parameter>\n"),
+        detect=(("<seed:tool_call>",), ()),
+        reasoning=("<seed:think>", "</seed:think>"),
+        end=("<seed:eos>",),
+    ),
+    ToolFormat(
+        "minicpm5",
+        '<function name="«name»">«args»</function>',
+        sep="\n",
+        args=Tags('<param name="«key»">«value»</param>'),
+        detect=(('<function name="', '<param name="'), ()),
+        reasoning=THINK,
+        end=("<|im_end|>",),
+    ),
+    ToolFormat(
+        "lfm2",
+        "«name»(«args»)",
+        section=("<|tool_call_start|>[", "]<|tool_call_end|>"),
+        sep=", ",
+        args=Keywords("'"),
+        detect=(("List of tools: ",), ()),
+        reasoning=THINK,
+        end=("<|im_end|>",),
+    ),
+    ToolFormat(
+        "lfm2_vl",
+        "«name»(«args»)",
+        section=("<|tool_call_start|>[", "]<|tool_call_end|>"),
+        sep=", ",
+        args=Keywords('"'),
+        reasoning=THINK,
+        end=("<|im_end|>",),
     ),
     GENERIC,
 )

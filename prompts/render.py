@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from prompts.adapt import Shaped, shape, tool_dict
 from prompts.budget import TemplateFailed, TemplateTooCostly
-from prompts.conversation import Conversation, PastCall, Tool
+from prompts.conversation import Conversation, JsonObject, PastCall, Tool
 from prompts.facts import ModelFacts
-from prompts.formats import ToolFormat, render_calls
 from prompts.guard import CUT, Guard
+from prompts.payloads import Json
 from prompts.sandbox import ChatTemplate
+from prompts.tool_format import ToolFormat, render_calls
 from prompts.traits import TemplateTraits, plain
 from server.errors import InvalidRequest
 
@@ -19,8 +21,11 @@ log = logging.getLogger(__name__)
 
 _OWN_VARIABLES = (
     "messages tools xml_tools add_generation_prompt bos_token eos_token example_call example_calls"
-    " several_calls raise_exception strftime_now".split()
+    " several_calls json_arguments raise_exception strftime_now".split()
 )
+
+# Where an effort stands among three.
+_RANK = {"none": 0, "minimal": 0, "low": 0, "medium": 1, "high": 2, "xhigh": 2, "max": 2}
 
 
 @dataclass(frozen=True)
@@ -57,10 +62,25 @@ class Renderer:
         text = self._in_any_shape(guarded, generation=not continue_final)
         return _cut(text, len(conversation.messages)) if continue_final else text
 
-    def opens_reasoning(self, prompt: str) -> bool:
-        """Whether the answer to `prompt` begins inside the reasoning."""
-        opening = self.row.reasoning[0].strip()
-        return bool(opening) and prompt.rstrip().endswith(opening)
+    def thinking(self, prompt: str) -> Literal["inside", "possible"] | None:
+        """Whether the answer to `prompt` begins within the reasoning, or may open it."""
+        opens, closes = (tag.strip() for tag in self.row.reasoning)
+        end = prompt.rstrip()
+        if not opens or end.endswith(closes):
+            return None
+        if end.endswith(opens):
+            return "inside"
+        return "possible" if opens in self.template.source else None
+
+    def row_after(self, prompt: str, *, continues: bool) -> ToolFormat:
+        """The format of the answer to `prompt`, without what the prompt has begun already.
+
+        `continues`: it ends in a text that the answer goes on with.
+        """
+        row, opening = self.row, self.row.section[0]
+        if opening and prompt.endswith(opening):
+            row = replace(row, section=("", row.section[1]))
+        return replace(row, text=("", "")) if continues and row.text[0] else row
 
     def in_shape(
         self, guarded: Conversation, traits: TemplateTraits, *, generation: bool = True
@@ -74,7 +94,7 @@ class Renderer:
         shaped = shape(guarded, self.row, traits, listing)
         text = self.template.render(
             {
-                **guarded.template_options,
+                **self._switched(guarded.template_options),
                 **self._tool_variables(shaped, traits),
                 "messages": shaped.messages,
                 "add_generation_prompt": generation,
@@ -105,6 +125,19 @@ class Renderer:
             param="messages",
         )
 
+    def _switched(self, options: JsonObject) -> JsonObject:
+        """`reasoning_effort` under the names of the switches that templates have."""
+        effort = options.get("reasoning_effort")
+        if effort is None:
+            return options
+        thinks = effort != "none"
+        switches: JsonObject = {"enable_thinking": thinks, "thinking": thinks}
+        if not thinks:
+            switches["thinking_budget"] = 0
+        if self.row.efforts:
+            options = {**options, "reasoning_effort": self.row.efforts[_RANK.get(effort, 1)]}
+        return {**switches, **options}
+
     def _tool_variables(self, shaped: Shaped, traits: TemplateTraits) -> dict[str, object]:
         variables: dict[str, object] = _call_example(self.row)
         if shaped.tools or traits.no_tools == "empty":
@@ -130,17 +163,21 @@ def _is_typed(tool: Tool) -> bool:
 
 def _call_example(row: ToolFormat) -> dict[str, object]:
     """How a template may show a call: one, and where calls share a section, two."""
+    json_arguments = isinstance(row.args, Json)
     first, second = (
-        PastCall(f"functions.{name}:{index}" if row.ids == "kimi" else call_id, name, arguments)
-        for index, (call_id, name, arguments) in enumerate(
-            [("a1b2c3d4e", "NAME", "ARGUMENTS"), ("f5g6h7i8j", "NAME2", "ARGUMENTS2")]
+        PastCall(
+            f"functions.NAME{number}:{index}" if row.ids == "kimi" else call_id,
+            f"NAME{number}",
+            f"ARGUMENTS{number}" if json_arguments else {f"PARAMETER{number}": f"VALUE{number}"},
         )
+        for index, (call_id, number) in enumerate([("a1b2c3d4e", ""), ("f5g6h7i8j", "2")])
     )
     several = row.max_calls != 1
     return {
         "example_call": render_calls(row, [first]),
         "example_calls": render_calls(row, [first, second]) if several and row.section[0] else "",
         "several_calls": several,
+        "json_arguments": json_arguments,
     }
 
 

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 
 from prompts.guard import GUARD
 from prompts.render import Renderer
+from prompts.tool_format import ToolFormat
 from server.config import Settings
 from server.constraint import Callee, ConstraintCompiler, Plan
 from server.engine.engine import Engine, Generation
@@ -20,6 +21,7 @@ from server.events import Event, Finish, Usage
 from server.output import OutputParser
 from server.renderers import Renderers
 from server.sampling import sampling_of
+from server.thinking import Thinking, ThinkingParser, Thoughts, ThoughtsMaker
 from server.wire.chat import ChatRequest
 from server.wire.history import to_conversation
 from server.wire.ids import new_call_id
@@ -45,6 +47,7 @@ class ChatService:
         self._compiler = compiler
         self._vocabulary = vocabulary
         self._renderers = renderers
+        self._thoughts = ThoughtsMaker(vocabulary)
         self._context_length = context_length
 
     async def start(self, request: ChatRequest) -> Answer:
@@ -53,7 +56,7 @@ class ChatService:
         Raises InvalidRequest, ContextOverflow, Busy, ShuttingDown.
         """
         renderer = self._renderers.get(request.prompt_template)
-        prompt = await asyncio.to_thread(self._prompt, request, renderer)
+        text, prompt = await asyncio.to_thread(self._prompt, request, renderer)
         room = self._context_length - len(prompt)
         if room < 1:
             raise ContextOverflow(
@@ -61,49 +64,73 @@ class ChatService:
                 " including the answer",
                 param="messages",
             )
-        constraint = await self._compiler.compile(_plan(request, renderer))
+        row = renderer.row_after(text, continues=_continues(request))
+        constraint = await self._compiler.compile(_plan(request, row))
+        guide = constraint.guide()
+        parser = constraint.parser(new_id=new_call_id, stops=request.stop)
+        thoughts = self._thoughts_of(request, renderer, text)
+        thinking = Thinking(guide, thoughts) if thoughts else None
         job = Job(
             prompt=prompt,
-            constraint=constraint.guide(),
+            constraint=thinking or guide,
             sampling=sampling_of(
                 request, self._vocabulary, self._settings.temperature, formal=_is_formal(request)
             ),
             max_tokens=min(request.token_limit or room, room),
         )
-        parser = constraint.parser(new_id=new_call_id, stops=request.stop)
         generation = await self._engine.submit(job)
         return Answer(
             generation,
-            parser,
+            ThinkingParser(parser, thoughts) if thoughts else parser,
             self._vocabulary,
             timeout_s=self._settings.request_timeout_s or None,
             logs_text=self._settings.log_prompts,
             include_timings=request.include_timings,
+            thinking=thinking,
         )
 
     def prompt(self, request: ChatRequest) -> list[int]:
         """The tokens of a request's prompt. Raises InvalidRequest."""
-        return self._prompt(request, self._renderers.get(request.prompt_template))
+        return self._prompt(request, self._renderers.get(request.prompt_template))[1]
 
-    def _prompt(self, request: ChatRequest, renderer: Renderer) -> list[int]:
+    def _thoughts_of(
+        self, request: ChatRequest, renderer: Renderer, prompt: str
+    ) -> Thoughts | None:
+        """How the answer to a prompt may think first, None if it does not."""
+        start = None if _continues(request) else renderer.thinking(prompt)
+        if start is None:
+            return None
+        budget = request.reasoning_budget
+        if budget is None:
+            budget = self._settings.reasoning_budget
+        if request.reasoning_effort == "none":
+            budget = 0
+        return self._thoughts.make(renderer.row.reasoning, start, budget)
+
+    def _prompt(self, request: ChatRequest, renderer: Renderer) -> tuple[str, list[int]]:
+        """The prompt as text, and its tokens."""
         conversation = to_conversation(request)
-        messages = conversation.messages
-        continues = messages[-1].role == "assistant" and not messages[-1].calls
-        text = renderer.render(conversation, continue_final=continues)
+        text = renderer.render(conversation, continue_final=_continues(request))
         if self._settings.log_prompts:
             log.info("prompt: %s", text)
-        return self._vocabulary.encode_prompt(text, GUARD)
+        return text, self._vocabulary.encode_prompt(text, GUARD)
 
 
 def _is_formal(request: ChatRequest) -> bool:
     return request.choice.mode != "none" or request.answer_schema is not None
 
 
-def _plan(request: ChatRequest, renderer: Renderer) -> Plan:
+def _continues(request: ChatRequest) -> bool:
+    """Whether the answer goes on with the text of the last message."""
+    last = request.messages[-1]
+    return last.role == "assistant" and not last.calls
+
+
+def _plan(request: ChatRequest, row: ToolFormat) -> Plan:
     """A call that must be made leaves no room for a text, and so for a form of one."""
     choice = request.choice
     return Plan(
-        row=renderer.row,
+        row=row,
         mode=choice.mode,
         tools=tuple(
             Callee(
@@ -124,11 +151,12 @@ class Answer:
     """An answer under way. `events` once; leaving it early cancels the generation."""
 
     generation: Generation
-    parser: OutputParser
+    parser: OutputParser | ThinkingParser
     vocabulary: Vocabulary
     timeout_s: float | None
     logs_text: bool
     include_timings: bool
+    thinking: Thinking | None = None
 
     async def events(self) -> AsyncGenerator[Event, None]:
         """The events of the answer; the last one is Finish. Raises what generation failed with."""
@@ -161,6 +189,7 @@ class Answer:
             prompt_tokens=len(sequence.job.prompt),
             completion_tokens=completion_tokens,
             cached_tokens=sequence.timings.cached_tokens,
+            reasoning_tokens=min(completion_tokens, self.thinking.tokens if self.thinking else 0),
         )
 
     def _timings(self) -> dict[str, float] | None:

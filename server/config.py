@@ -96,6 +96,10 @@ class Settings(BaseSettings):
         None, ge=0, le=2, description="where a request has none; by default 0 with tools, else 0.7"
     )
 
+    reasoning_budget: int = Field(
+        2048, ge=0, description="most tokens of reasoning before an answer; 0: no reasoning"
+    )
+
     # Limits
     queue_length: int = Field(64, ge=1, description="requests that may wait; then 429")
     request_timeout_s: float = Field(

@@ -11,7 +11,7 @@ import json
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
@@ -20,12 +20,14 @@ import llguidance
 import numpy as np
 from outlines.backends.llguidance import LLGuidanceBackend
 
-from prompts.formats import ToolFormat
+from prompts.payloads import JSON, Tags
+from prompts.tool_format import ToolFormat
 from server.engine.vocabulary import Vocabulary
 from server.errors import InvalidRequest
-from server.grammar import Offer, calls_grammar, json_grammar
+from server.grammar import Offer, Words, calls_grammar, json_grammar, words_grammar
 from server.guide import Guide, Matcher, Rules
 from server.output import OutputParser
+from server.payloads.choice import Parameters, is_exact, parameters_of
 from server.schema.keywords import Refusal
 from server.schema.prepare import Prepared, prepare
 from server.surface import Surface, surfaces
@@ -67,7 +69,8 @@ class Plan:
 
     def key(self) -> str:
         tools = [(tool.name, tool.parameters) for tool in self.tools]
-        return json.dumps([self.row.name, self.mode, tools, self.parallel, self.answer])
+        row = (self.row.name, self.row.section, self.row.text)
+        return json.dumps([row, self.mode, tools, self.parallel, self.answer])
 
 
 class Constraint:
@@ -96,6 +99,8 @@ class Constraint:
             stops=(*stops, *self._ends),
             token_markers=self._rules.vocabulary.special_ids,
             calls_only=self._calls_only,
+            parameters=self._rules.parameters,
+            text_opening=self._rules.text_opening,
         )
 
 
@@ -151,12 +156,15 @@ class ConstraintCompiler:
     def _constrained(self, plan: Plan, tools: tuple[Callee, ...]) -> Constraint:
         """Raises ValueError with what the back end has to say, InvalidRequest for a bad schema."""
         split = self._vocabulary.split_special
-        ends = tuple(end for end in plan.row.end if isinstance(split(end)[0], str))
+        ends = tuple(end for end in plan.row.end if split(end)[0] not in self._vocabulary.end)
         parts = {tool.name: self._prepared(_Part.of(tool)) for tool in tools}
         offers = [Offer(name, part.grammar) for name, part in parts.items()]
         answer = None
         if plan.answer is not None:
             answer = parts[""] = self._prepared(_Part.of_answer(plan.answer))
+        words = None
+        if plan.mode != "required" and (answer or plan.row.text[0]):
+            words = Words(plan.row.text, answer.grammar if answer else None)
         ways = surfaces(plan.row) if offers else ()
         if plan.mode == "required" or answer:
             ways = ways[:1]
@@ -168,18 +176,34 @@ class ConstraintCompiler:
                 parallel=plan.parallel and plan.row.max_calls != 1,
                 ends=ends,
                 split_special=split,
-                or_json=answer.grammar if answer else None,
+                or_words=words,
             )
             matcher = self._matcher(text)
-        elif answer:
-            matcher = self._matcher(json_grammar(answer.grammar))
+        elif words:
+            matcher = self._matcher(words_grammar(words, split))
+        sources = {tool.name: _Part.of(tool) for tool in tools}
         checks = {
-            name: Check(part.checker, needed=part.says_less and self._can_retry)
+            name: Check(part.checker, needed=self._needed(sources.get(name), part, ways))
             for name, part in parts.items()
         }
-        free = plan.mode != "required" and not answer
-        rules = self._rules(plan.row, matcher, ways, checks, free=free)
-        return Constraint(rules, ways, ends, calls_only=plan.mode == "required")
+        free = plan.mode != "required" and not words
+        parameters = {
+            name: parameters_of(part.grammar, part.checker)
+            for name, part in parts.items()
+            if any(isinstance(way.args, Tags) for way in ways)
+        }
+        rules = self._rules(plan.row, matcher, ways, checks, parameters, free=free)
+        stops = [end for end in (*ends, plan.row.text[1]) if end]
+        return Constraint(rules, ways, tuple(stops), calls_only=plan.mode == "required")
+
+    def _needed(self, part: _Part | None, prepared: Prepared, ways: tuple[Surface, ...]) -> bool:
+        """Whether a finished value may turn out wrong and be taken back. Raises InvalidRequest."""
+        notations = {way.args for way in ways if part} - {JSON}
+        exact = all(is_exact(args, prepared.grammar) for args in notations)
+        if part and not exact and not self._can_retry:
+            why = "this model, which cannot take back what it wrote, has another notation than JSON"
+            raise InvalidRequest(f"{part.title} cannot be enforced: {why}", param=part.path)
+        return (prepared.says_less or not exact) and self._can_retry
 
     def _rules(
         self,
@@ -187,6 +211,7 @@ class ConstraintCompiler:
         matcher: Matcher | None,
         ways: tuple[Surface, ...],
         checks: dict[str, Check],
+        parameters: Mapping[str, Parameters],
         *,
         free: bool,
     ) -> Rules:
@@ -208,13 +233,22 @@ class ConstraintCompiler:
             if isinstance(token, int)
         }
         names = [name for name in checks if name]
+        way = surfaces(row)[0]
         allowed = np.ones(len(vocabulary), np.bool_)
         allowed[list(vocabulary.control)] = False
-        allowed[list(_marker_tokens(surfaces(row)[0], vocabulary))] = False
+        parts = vocabulary.split_special(way.open + way.call + way.close + "".join(row.reasoning))
+        allowed[[part for part in parts if isinstance(part, int)]] = False
         allowed[list(vocabulary.end | triggers)] = True
 
         def parser() -> OutputParser:
-            return OutputParser(ways, names=names, new_id=lambda: "", token_markers=tokens)
+            return OutputParser(
+                ways,
+                names=names,
+                new_id=lambda: "",
+                token_markers=tokens,
+                parameters=parameters,
+                text_opening=row.text[0],
+            )
 
         return Rules(
             vocabulary=vocabulary,
@@ -225,7 +259,9 @@ class ConstraintCompiler:
             openings=tuple(way.opening(names) for way in by_text) if free and names else (),
             digits=self._digits,
             parser=parser,
+            parameters=parameters,
             checks=checks,
+            text_opening=row.text[0],
         )
 
     def _prepared(self, part: _Part) -> Prepared:
@@ -332,12 +368,6 @@ class _Part:
 
     def refused(self, why: Refusal) -> InvalidRequest:
         return InvalidRequest(f"{self.title} cannot be enforced: {why}", param=self.path)
-
-
-def _marker_tokens(way: Surface, vocabulary: Vocabulary) -> set[int]:
-    """The special tokens of a surface: no text of an answer has them."""
-    parts = vocabulary.split_special(way.open + way.call + way.close)
-    return {part for part in parts if isinstance(part, int)}
 
 
 def _is_dead(matcher: Any) -> bool:

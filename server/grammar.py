@@ -10,18 +10,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from server.surface import IDS, PLACEHOLDER, Surface, flexible
+from prompts.payloads import PLACEHOLDER
+from server.payloads.choice import arguments_rule
+from server.payloads.rules import JsonObject, Rules, SplitSpecial, json_value, pattern
+from server.payloads.texts import ended_text
+from server.surface import IDS, Surface, flexible
 
-JsonObject = dict[str, Any]
-
-STYLE = {"item_separator": ", ", "key_separator": ": ", "whitespace_flexible": False}
 MAX_CALLS = 32  # in one turn; a small model may never find an end
-
-SplitSpecial = Callable[[str], list[str | int]]
 
 
 @dataclass(frozen=True)
@@ -32,30 +30,34 @@ class Offer:
     schema: JsonObject
 
 
-@dataclass
-class _Rules:
-    """Lark rules under construction."""
-
-    split_special: SplitSpecial
-    lines: list[str] = field(default_factory=list)
-
-    def add(self, name: str, body: str) -> str:
-        self.lines.append(f"{name}: {body}")
-        return name
-
-    def text(self, text: str, *, literal: bool) -> str:
-        """A fixed text; special tokens in it become token references unless `literal`."""
-        parts: list[str | int] = [text] if literal else self.split_special(text)
-        return " ".join(
-            f"<[{part}]>" if isinstance(part, int) else json.dumps(part, ensure_ascii=False)
-            for part in parts
-            if part != ""
-        )
-
-
 def json_grammar(schema: JsonObject) -> str:
     """An answer that is JSON of a schema and nothing else."""
-    return _lark(["start: " + _json(schema)])
+    return _lark(["start: " + json_value(schema)])
+
+
+@dataclass(frozen=True)
+class Words:
+    """An answer in words, between the two texts of `around`, or JSON of a `schema` there."""
+
+    around: tuple[str, str]
+    schema: JsonObject | None = None
+
+    def rule(self, rules: Rules) -> str:
+        opening, closing = (rules.text(text, literal=False) for text in self.around)
+        if self.schema:
+            inner = f"{rules.new(json_value(self.schema))} {closing}"
+        elif closing:
+            inner = ended_text(rules, ["(?s:.+)"], self.around[1], literal=False)
+        else:
+            inner = pattern("(?s:.+)")
+        return rules.add("answer", f"{opening} {inner}")
+
+
+def words_grammar(words: Words, split_special: SplitSpecial) -> str:
+    """An answer in words and nothing else."""
+    rules = Rules(split_special)
+    rules.add("start", words.rule(rules))
+    return _lark(rules.lines)
 
 
 def calls_grammar(
@@ -65,33 +67,27 @@ def calls_grammar(
     parallel: bool,
     ends: Sequence[str],
     split_special: SplitSpecial,
-    or_json: JsonObject | None = None,
+    or_words: Words | None = None,
 ) -> str:
     """One or more calls of the offered tools, written in one of the `ways`.
 
-    `ends` are texts that may close the turn where no token does. `or_json`: or else JSON of that
-    schema.
+    `ends` are texts that may close the turn. `or_words`: or else an answer in words.
     """
-    rules = _Rules(split_special)
-    for index, offer in enumerate(offers):
-        rules.add(f"args_{index}", _json(offer.schema))
+    rules = Rules(split_special)
     turns = [
         _turn(rules, f"way_{number}", way, offers, parallel=parallel)
         for number, way in enumerate(ways)
     ]
-    if or_json is not None:
-        turns.append(rules.add("answer", _json(or_json)))
+    if or_words is not None:
+        turns.append(or_words.rule(rules))
     closing = " | ".join(rules.text(end, literal=False) for end in ends)
     rules.add("start", f"({' | '.join(turns)})" + (f" ({closing})?" if closing else ""))
     return _lark(rules.lines)
 
 
-def _turn(
-    rules: _Rules, name: str, way: Surface, offers: Sequence[Offer], *, parallel: bool
-) -> str:
+def _turn(rules: Rules, name: str, way: Surface, offers: Sequence[Offer], *, parallel: bool) -> str:
     alternatives = [
-        rules.add(f"{name}_{index}", _call(rules, way, offer, index))
-        for index, offer in enumerate(offers)
+        rules.add(f"{name}_{index}", _call(rules, way, offer)) for index, offer in enumerate(offers)
     ]
     call = rules.add(f"{name}_call", " | ".join(alternatives))
     opening = _opening(rules, way)
@@ -110,48 +106,40 @@ def _turn(
     return rules.add(f"{name}_turns", f"{once} {name}_again{{0,{MAX_CALLS - 1}}}")
 
 
-def _opening(rules: _Rules, way: Surface) -> str:
+def _opening(rules: Rules, way: Surface) -> str:
     if way.native or not way.open:
         return rules.text(way.open, literal=way.literal)
     return (
-        _pattern(flexible(way.open))
+        pattern(flexible(way.open))
         if way.literal or "```" in way.open
         else rules.text(way.open, literal=False)
     )
 
 
-def _call(rules: _Rules, way: Surface, offer: Offer, index: int) -> str:
+def _call(rules: Rules, way: Surface, offer: Offer) -> str:
     """One call of one tool. Up to the name a loose surface allows for white space."""
     parts = PLACEHOLDER.split(way.call)
     body = []
     if not way.native and parts[1] == "name" and parts[0].lstrip().startswith("{"):
         # A terminal of its own: what comes before the name may be spelled in several ways.
-        body.append(_pattern(flexible(parts[0]) + re.escape(offer.name)))
+        body.append(pattern(flexible(parts[0]) + re.escape(offer.name)))
         parts = ["", "", *parts[2:]]
     for position, part in enumerate(parts):
         if position % 2 == 0:
             body.append(rules.text(part, literal=way.literal))
+        elif part == "args":
+            body.append(arguments_rule(rules, way.args, offer.schema, literal=way.literal))
         elif part:
-            body.append(_placeholder(part, way.ids, offer.name, index))
+            body.append(_placeholder(part, way.ids, offer.name))
     return " ".join(piece for piece in body if piece)
 
 
-def _placeholder(kind: str, ids: str, name: str, index: int) -> str:
+def _placeholder(kind: str, ids: str, name: str) -> str:
     if kind == "name":
         return json.dumps(name)
-    if kind == "args":
-        return f"args_{index}"
     if kind == "id" and ids == "kimi":
-        return f"{json.dumps(f'functions.{name}:')} {_pattern(IDS['index'])}"
-    return _pattern(IDS[ids] if kind == "id" else IDS["index"])
-
-
-def _pattern(pattern: str) -> str:
-    return "/" + pattern.replace("/", r"\/") + "/"
-
-
-def _json(schema: JsonObject) -> str:
-    return "%json " + json.dumps({**schema, "x-guidance": STYLE}, ensure_ascii=False)
+        return f"{json.dumps(f'functions.{name}:')} {pattern(IDS['index'])}"
+    return pattern(IDS[ids] if kind == "id" else IDS["index"])
 
 
 def _lark(lines: Sequence[str]) -> str:

@@ -23,8 +23,10 @@ from numpy.typing import NDArray
 
 from server.engine.vocabulary import Vocabulary
 from server.errors import ConstraintFailed
+from server.events import CallArguments, CallBegins
 from server.openings import OpeningFinder
 from server.output import OutputParser
+from server.payloads.choice import Parameters
 from server.values import Check, Fault, Values
 
 Allowed = NDArray[np.bool_]  # shape (vocabulary,)
@@ -56,8 +58,8 @@ class Rules:
     `matcher` is at its start; None: free text only. `free` is the mask of the free phase, None if
     the answer is guided from its first token. `triggers` are special tokens that open a call,
     `joints` those within the text that opens one. `digits` has the number of digits with which a
-    token begins. `parser` makes a parser of calls; `checks` has one per tool, and "" for an answer
-    in JSON.
+    token begins. `parser` makes a parser of calls; `parameters` and `checks` are by tool, "" for an
+    answer in JSON. `text_opening` is the text with which an answer in words begins, if any.
     """
 
     vocabulary: Vocabulary
@@ -68,7 +70,9 @@ class Rules:
     openings: tuple[bytes, ...]
     digits: NDArray[np.uint8]
     parser: Callable[[], OutputParser]
+    parameters: Mapping[str, Parameters]
     checks: Mapping[str, Check]
+    text_opening: str
 
 
 class Guide:
@@ -82,6 +86,11 @@ class Guide:
         self._guided: _Guided | None = None
         if rules.free is None:
             self._guided = _Guided(rules, [])
+
+    @property
+    def free(self) -> bool:
+        """Whether the answer is still any text."""
+        return self._guided is None
 
     def forced(self) -> list[int]:
         return self._guided.forced() if self._guided else []
@@ -363,7 +372,10 @@ class _Guided:
         """
         began, pieces = self._values.began, self._rules.vocabulary.pieces
         written = b"".join(pieces[token] for token, _ in self._log[began:])
-        offset += written.rfind(fault.text)
+        start = written.rfind(fault.text)
+        if start < 0:  # it was written in a notation that is no JSON
+            return self._told(offset), b""
+        offset += start
         length = 0
         for position, (token, _) in enumerate(self._log[began:], began):
             piece = pieces[token]
@@ -371,3 +383,19 @@ class _Guided:
                 return position, piece[: offset - length]
             length += len(piece)
         return len(self._log) - 1, b""
+
+    def _told(self, offset: int) -> int:
+        """The position in the log of the token that made the arguments known up to an offset."""
+        parser, pieces = self._rules.parser(), self._rules.vocabulary.pieces
+        for token in self._prefix:
+            parser.feed(pieces[token])
+        length = 0
+        for position, (token, _) in enumerate(self._log):
+            for event in parser.feed(pieces[token]):
+                if isinstance(event, CallArguments):
+                    length += len(event.text.encode())
+                elif isinstance(event, CallBegins):
+                    length = 0
+            if position >= self._values.began and length >= offset:
+                return position
+        return len(self._log) - 1

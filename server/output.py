@@ -7,11 +7,14 @@ lets through. Bytes until the edge: text is decoded here, once, and a character 
 from __future__ import annotations
 
 import codecs
-from collections.abc import Callable, Collection, Iterator, Sequence
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from server.events import CallArguments, CallBegins, CallEnds, Event, FinishReason, Text
-from server.json_text import MAX_DIGITS, ValueTracker
+from server.json_text import MAX_DIGITS
 from server.openings import Found, OpeningFinder
+from server.payloads.choice import Parameters, new_reader
+from server.payloads.reading import Reader
 from server.surface import Surface
 
 
@@ -21,7 +24,8 @@ class OutputParser:
     `ways` are the surfaces in which calls of the tools `names` may be written, none if there can be
     no call. What looks like a call of another tool is text: no constraint held it. `stops` end
     text, never a call. `token_markers` are texts of special tokens. `calls_only`: there is no text,
-    whatever stands outside calls.
+    whatever stands outside calls. `parameters` say of each tool what its parameters may be. Text
+    begins with `text_opening`, which is no part of it, and no call follows it then.
     """
 
     def __init__(
@@ -33,14 +37,22 @@ class OutputParser:
         stops: Sequence[str] = (),
         token_markers: Collection[str] = (),
         calls_only: bool = False,
+        parameters: Mapping[str, Parameters] | None = None,
+        text_opening: str = "",
     ) -> None:
+        numbered = list(enumerate(ways))
+        words = [b"(?P<words>)" + re.escape(text_opening.encode())] if text_opening else []
+        self._words = not words  # whether text has begun, or needs nothing to begin
         self._finder = OpeningFinder(
-            [way.head(names, first=True) for way in ways if not way.opens_with(token_markers)],
-            anywhere=[way.head(names, first=True) for way in ways if way.opens_with(token_markers)],
+            [_head(*way, names) for way in numbered if not way[1].opens_with(token_markers)],
+            anywhere=words
+            + [_head(*way, names) for way in numbered if way[1].opens_with(token_markers)],
         )
         self._markers = [way.marker.encode() for way in ways if way.marker]
         self._calls_only = calls_only
-        self._heads = [way.head(names, first=False) for way in ways]
+        self._heads = [_head(*way, names, first=False) for way in numbered]
+        self._ways = ways
+        self._parameters = parameters or {}
         self._new_id = new_id
         self._text = _TextGate(stops)
         self._call: _Call | None = None
@@ -72,7 +84,7 @@ class OutputParser:
 
     @property
     def _outside_text(self) -> bool:
-        return self._calls_only or self.calls > 0
+        return self._calls_only or self.calls > 0 or not self._words
 
     def finish_reason(self, end: FinishReason) -> FinishReason:
         """How the answer ended for its client, `end` being how the generation did."""
@@ -87,12 +99,18 @@ class OutputParser:
             if not self._outside_text:
                 events += self._text.feed(found)
             return b""
+        if "words" in found.match.groupdict() and found.match["words"] is not None:
+            self._words, self._finder = True, OpeningFinder(())
+            return found.rest
         if not self._outside_text:
             events += self._text.feed(found.before)
             if self.stopped:
                 return b""
             self._text.call_follows()
-        self._call = _Call(self.calls, self._new_id(), _name(found))
+        name = found.match["name"].decode()
+        way = self._ways[_number(found)]
+        reader = new_reader(way.args, self._parameters.get(name, {}))
+        self._call = _Call(CallBegins(self.calls, self._new_id(), name), reader)
         self.calls += 1
         # From here on only calls can follow, and what joins them is no text.
         self._finder = OpeningFinder((), anywhere=self._heads)
@@ -107,35 +125,44 @@ class OutputParser:
         return rest
 
 
-def _name(found: Found) -> str:
-    groups = [value for key, value in found.match.groupdict().items() if value is not None]
-    return str(groups[0].decode())
+def _head(number: int, way: Surface, names: Collection[str], *, first: bool = True) -> bytes:
+    """A pattern for a call up to its arguments, with a group that tells the way by its number."""
+    return b"(?P<way%d>)" % number + way.head(names, first=first)
+
+
+def _number(found: Found) -> int:
+    groups = found.match.groupdict()
+    return next(
+        int(key.removeprefix("way"))
+        for key, value in groups.items()
+        if key.startswith("way") and value is not None
+    )
 
 
 class _Call:
     """The arguments of one call. `rest` is what follows their end, None before."""
 
-    def __init__(self, index: int, call_id: str, name: str) -> None:
-        self._begins: CallBegins | None = CallBegins(index, call_id, name)
-        self._index = index
-        self._tracker = ValueTracker()
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self.rest: bytes | None = None
+    def __init__(self, begins: CallBegins, reader: Reader) -> None:
+        self._begins: CallBegins | None = begins
+        self._index = begins.index
+        self._reader = reader
+
+    @property
+    def rest(self) -> bytes | None:
+        return self._reader.rest
 
     @property
     def digits_left(self) -> int:
-        return self._tracker.digits_left
+        return self._reader.digits_left
 
     def feed(self, data: bytes) -> Iterator[Event]:
-        end = self._tracker.feed(data)
-        text = self._decoder.decode(data if end is None else data[:end])
+        text = self._reader.feed(data)
         if text:
             if self._begins:
                 yield self._begins
                 self._begins = None
             yield CallArguments(self._index, text)
-        if end is not None:
-            self.rest = data[end:]
+        if self.rest is not None:
             yield CallEnds(self._index)
 
 

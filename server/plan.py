@@ -46,7 +46,8 @@ class Plan:
             (tool.name, tool.parameters, tool.custom, tool.lark, tool.pattern, tool.defaults)
             for tool in self.tools
         ]
-        return json.dumps([self.row.name, self.mode, tools, self.parallel, self.answer])
+        row = (self.row.name, self.row.section, self.row.text)
+        return json.dumps([row, self.mode, tools, self.parallel, self.answer])
 
     @property
     def parts(self) -> dict[str, Part]:

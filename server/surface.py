@@ -11,7 +11,8 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from prompts.formats import Loose, ToolFormat
+from prompts.payloads import PLACEHOLDER, Payload
+from prompts.tool_format import Loose, ToolFormat
 
 SPACE = r"[ \t\r\n]{0,24}"
 IDS = {
@@ -20,7 +21,6 @@ IDS = {
     "alnum9": r"[A-Za-z0-9]{9}",
     "index": r"[0-9]{1,3}",
 }
-PLACEHOLDER = re.compile("«([a-z0-9]+)»")
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Surface:
 
     `literal`: markers are spelled as text even if they are vocabulary entries. `native`: the
     family's own way, in exactly one spelling; the others allow white space as JSON does up to the
-    name of the tool.
+    name of the tool. `args` is the notation of the arguments.
     """
 
     open: str
@@ -39,6 +39,7 @@ class Surface:
     ids: str
     literal: bool
     native: bool
+    args: Payload
 
     @property
     def prefix(self) -> str:
@@ -59,8 +60,9 @@ class Surface:
         """A pattern for the text at which the constraint takes over."""
         if self.marker:
             return re.escape(self.marker).encode()
-        head, _, _ = self.call.partition("«name»")
-        return f'{self._flexible(self.open)}{self._flexible(head)}(?:{_any(names)})"'.encode()
+        head, _, after = self.call.partition("«name»")
+        ways = (self._flexible(self.open), self._flexible(head), f"(?:{_any(names)})")
+        return ("".join(ways) + re.escape(after[:1])).encode()
 
     def head(self, names: Collection[str], *, first: bool) -> bytes:
         """A pattern for a call of one of `names` up to its arguments; group `name` is the tool.
@@ -76,6 +78,8 @@ class Surface:
                 text += self._flexible(part)
             else:
                 text += re.escape(part)
+        if before.endswith("«name»"):  # it may be the beginning of another
+            text += r"(?=[^A-Za-z0-9_.\-])"
         return text.encode()
 
     def _placeholder(self, name: str, tools: str) -> str:
@@ -92,11 +96,27 @@ class Surface:
 def surfaces(row: ToolFormat) -> tuple[Surface, ...]:
     """All surfaces of a row, the native one first."""
     native = Surface(
-        row.section[0], row.call, row.sep, row.section[1], row.ids, literal=False, native=True
+        row.section[0],
+        row.written or row.call,
+        row.sep,
+        row.section[1],
+        row.ids,
+        literal=False,
+        native=True,
+        args=row.args,
     )
-    ways = row.loose if native.marker else (Loose("", "", row.call), *row.loose)
+    ways = row.loose if native.marker else (Loose("", "", native.call), *row.loose)
     loose = (
-        Surface(way.open, way.call, "\n", way.close, row.ids, way.literal, native=False)
+        Surface(
+            way.open,
+            way.call,
+            "\n",
+            way.close,
+            row.ids,
+            way.literal,
+            native=False,
+            args=way.args or row.args,
+        )
         for way in ways
     )
     return (native, *loose)

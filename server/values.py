@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,9 @@ from server.events import CallArguments, CallBegins, CallEnds
 from server.json_text import Layout, ValueTracker
 from server.output import OutputParser
 from server.schema.checker import Checker, Uncheckable
+
+_BEFORE = re.compile(rb"\A[^{\[]+")
+"""What opens an answer in JSON and is no part of it."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +100,8 @@ class Values:
         if self._answer and self._name is None:
             self._text += data
             if self._answer.feed(data) is not None:
-                self.fault = self._check("", self._text.decode("utf-8", "replace"))
+                text = _BEFORE.sub(b"", self._text).decode("utf-8", "replace")
+                self.fault = self._check("", text)
 
     def _check(self, name: str, text: str) -> Fault | None:
         check = self._checks[name]

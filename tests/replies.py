@@ -33,6 +33,9 @@ def folded(answer: httpx.Response) -> dict[str, Any]:
         delta = choice["delta"]
         if "content" in delta:
             message["content"] = (message["content"] or "") + delta["content"]
+        if "reasoning_content" in delta:
+            said = message.get("reasoning_content", "")
+            message["reasoning_content"] = said + delta["reasoning_content"]
         for piece in delta.get("tool_calls", []):
             _add(calls, piece)
     if calls:

@@ -40,7 +40,8 @@ TEMPLATE = (
     """<tool_call>\n{"name": "{{ call.function.name }}", "arguments": """
     "{{ call.function.arguments | tojson }}}\n</tool_call>"
     "{% endfor %}<|im_end|>\n{% endfor %}"
-    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% if thinking %}<think>\n{% endif %}"
+    "{% endif %}"
 )
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import cache
 from itertools import repeat
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -15,13 +16,16 @@ from hypothesis import strategies as st
 
 from prompts.conversation import PastCall
 from prompts.formats import HERMES, LLAMA3_JSON, ROWS, Loose, ToolFormat, render_calls
-from server.constraint import Callee, Constraint, ConstraintCompiler, Mode, Plan
+from server.constraint import Constraint, ConstraintCompiler
 from server.engine.vocabulary import Vocabulary
 from server.grammar import Offer, calls_grammar, json_grammar
+from server.plan import Callee, Mode, Plan
 from server.surface import surfaces
 from tests.driving import NotWritten, Part, Writer, fold, merged_vocabulary, parse
 
-MARKER = re.compile(r"<[^<>\s«»]+>|\[/?[A-Z_]+\]")
+MARKER = re.compile(r"<[^<>\s«»]+>|\[/?[A-Z_]+\]|｜DSML｜")
+# Stand-ins for what begins a marker, in texts that are none.
+MASKS = {"<": "\ue100", "[": "\ue101"}
 PLACE = {
     "type": "object",
     "properties": {"city": {"type": "string"}, "days": {"type": "integer", "maximum": 14}},
@@ -46,7 +50,8 @@ def vocabulary_for(row: ToolFormat, *, special: bool) -> Vocabulary:
     base = merged_vocabulary()
     if not special:
         return replace(base, special=base.control, control=base.control)
-    texts = [row.section[0], row.section[1], row.sep, row.call, *row.end]
+    texts = [*row.section, row.sep, row.call, row.written, *row.text, *row.end]
+    texts.append(getattr(row.args, "arg", "") + getattr(row.args, "quote", ""))
     texts += [loose.open + loose.call + loose.close for loose in row.loose]
     markers = dict.fromkeys(MARKER.findall("".join(texts)))
     new = [text.encode() for text in markers if text not in base.special_ids]
@@ -71,17 +76,28 @@ def parts_of(row: ToolFormat, vocabulary: Vocabulary, calls: Calls) -> list[Part
         PastCall(
             f"functions.{name}:{index}" if row.ids == "kimi" else IDS[row.ids],
             name,
-            chr(0xE000 + index),
+            masked(json.loads(arguments)),
         )
-        for index, (name, _) in enumerate(calls)
+        for index, (name, arguments) in enumerate(calls)
     ]
+    row = replace(row, call=row.written or row.call)
     parts: list[Part] = []
     for part in vocabulary.split_special(render_calls(row, past)):
         if isinstance(part, str):
-            for index, (_, arguments) in enumerate(calls):
-                part = part.replace(chr(0xE000 + index), arguments)
+            for char, mask in MASKS.items():
+                part = part.replace(mask, char)
         parts.append(part if isinstance(part, int) else part.encode())
     return parts
+
+
+def masked(value: Any) -> Any:
+    if isinstance(value, str):
+        return "".join(MASKS.get(char, char) for char in value)
+    if isinstance(value, list):
+        return [masked(item) for item in value]
+    if isinstance(value, dict):
+        return {key: masked(item) for key, item in value.items()}
+    return value
 
 
 def spelled(vocabulary: Vocabulary, parts: list[Part]) -> list[Part]:
@@ -132,7 +148,9 @@ def test_loose_ways_are_calls_where_the_model_may_choose(
 ) -> None:
     constraint = constraint_for(row, "auto", special=special)
     vocabulary = vocabulary_for(row, special=special)
-    way = replace(row, section=(loose.open, loose.close), call=loose.call, sep="\n")
+    args = loose.args or row.args
+    section = (loose.open, loose.close)
+    way = replace(row, section=section, call=loose.call, written="", sep="\n", args=args)
     for calls in [ONE, SEVERAL] if row.max_calls != 1 else [ONE]:
         parts = parts_of(way, vocabulary, calls)
         if loose.literal:
@@ -226,7 +244,26 @@ def test_text_that_speaks_of_calls_is_text(row: ToolFormat, text: str) -> None:
         assert (folded.text, folded.calls) == (text, ())
 
 
-@pytest.mark.parametrize("row", ROWS, ids=row_ids())
+FRAMED = [row for row in ROWS if row.text[0]]
+
+
+@pytest.mark.parametrize("special", [True, False])
+@pytest.mark.parametrize("mode", ["auto", "none"])
+@pytest.mark.parametrize("row", FRAMED, ids=lambda row: row.name)
+def test_an_answer_in_words_has_the_frame_of_its_family(
+    row: ToolFormat, mode: Mode, special: bool
+) -> None:
+    constraint = constraint_for(row, mode, special=special)
+    vocabulary = vocabulary_for(row, special=special)
+    opening, closing = map(vocabulary.split_special, row.text)
+    texts = [*opening, "Hello, wörld!\n{}\nBye.", *closing]
+    parts = [part if isinstance(part, int) else part.encode() for part in texts]
+    data = Writer(constraint, vocabulary, Random(1)).write(parts)
+    folded = fold(parse(constraint, data, repeat(2)))
+    assert (folded.text, folded.calls) == ("Hello, wörld!\n{}\nBye.", ())
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS if row not in FRAMED], ids=lambda r: r.name)
 def test_text_before_a_call_is_kept(row: ToolFormat) -> None:
     constraint = constraint_for(row, "auto", special=True)
     vocabulary = vocabulary_for(row, special=True)

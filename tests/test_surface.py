@@ -15,7 +15,7 @@ def test_the_native_way_comes_first_and_alone_is_exact() -> None:
         assert native.native
         assert (native.open, native.call, native.close) == (
             row.section[0],
-            row.call,
+            row.written or row.call,
             row.section[1],
         )
         assert not any(way.native for way in loose)
@@ -66,8 +66,9 @@ def test_heads_take_the_whole_name(name: str) -> None:
                     lambda match, values=values: values[match[1]],  # type: ignore[misc]
                     way.call.partition("«args»")[0],
                 )
-                found = head.fullmatch(text.encode())
+                found = head.match(text.encode() + b"{")
                 assert found, (row.name, text)
+                assert found.end() == len(text.encode())
                 assert found["name"] == name.encode()
 
 

@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,9 @@ from models.memory import available_memory
 from models.partial import PartialFile
 from models.progress import human_bytes, progress_on
 from models.sources import describe
+from prompts.gguf_facts import read_model_facts
+from prompts.select import choose
+from prompts.traits import TemplateTraits
 from server import config
 from server.errors import SetupError
 
@@ -211,11 +215,29 @@ def _info(model: LocalModel, facts: GGUFFacts | None, models_dir: Path) -> dict[
             "parameter_count": facts.parameter_count,
             "layers": facts.block_count,
             "own_chat_template": facts.chat_template is not None,
+            **_prompt_facts(model, shown),
             "needs_memory_bytes": facts.memory_bytes(),
             "needs_memory_for_tokens": facts.default_context_length,
             "available_memory_bytes": available_memory(),
         }
     return shown
+
+
+def _prompt_facts(model: LocalModel, shown: dict[str, Any]) -> dict[str, Any]:
+    """How prompts are made for the model, as a server without settings would choose."""
+    setting = model.entry.prompt_template if model.entry is not None else None
+    renderer = choose(read_model_facts(model.path), setting or "auto")
+    differs = {
+        name: value
+        for name, value in asdict(renderer.traits).items()
+        if value != getattr(TemplateTraits(), name)
+    }
+    return {
+        "chosen_template": renderer.template_name,
+        "call_format": renderer.row.name,
+        "call_notation": type(renderer.row.args).__name__.lower(),
+        "message_shape": [f"{name}: {value}" for name, value in differs.items()],
+    }
 
 
 def _rows(shown: dict[str, Any]) -> Iterator[tuple[str, str]]:

@@ -39,7 +39,7 @@ class ChatRequest(SamplingFields):
     """A chat-completions request. None means: not said, the server's or the model's default.
 
     `prompt_template` is the name of a template, never a path. `include_timings` adds where the time
-    went.
+    went. `reasoning_budget` is the most tokens of reasoning.
     """
 
     model: str = Field(min_length=1)
@@ -58,6 +58,7 @@ class ChatRequest(SamplingFields):
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = (
         None
     )
+    reasoning_budget: int | None = Field(None, ge=0)
     chat_template_kwargs: Annotated[JsonObject, AfterValidator(_check_options)] = Field(
         default_factory=dict
     )

@@ -28,7 +28,18 @@ TOKEN = Tags("<arg>«key»=«value»\n</tool_call>\n")
 TOLD = Tags('<｜DSML｜parameter name="«key»" string="«isstr»">«value»</｜DSML｜parameter>\n')
 TYPED = Tags('<|open|>argument key="«key»" type="«type»"<|sep|>«value»<|close|>argument<|sep|>')
 GEMMA, GEMMA_TOKEN = Quoted('<|"|>'), Quoted("<tool_call>")
-PAYLOADS = [JSON, QWEN, GLM, TOKEN, TOLD, TYPED, GEMMA, GEMMA_TOKEN, Keywords("'"), Keywords('"')]
+PAYLOADS: list[Payload] = [
+    JSON,
+    QWEN,
+    GLM,
+    TOKEN,
+    TOLD,
+    TYPED,
+    GEMMA,
+    GEMMA_TOKEN,
+    Keywords("'"),
+    Keywords('"'),
+]
 payloads = pytest.mark.parametrize("payload", PAYLOADS, ids=str)
 
 

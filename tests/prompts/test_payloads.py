@@ -66,6 +66,6 @@ def test_python_literals_are_read_by_python(value: object, quote: str) -> None:
 
 
 def test_types_are_those_of_json() -> None:
-    values = [None, True, 1, 1.5, "x", {}, []]
+    values: list[object] = [None, True, 1, 1.5, "x", {}, []]
     names = ["null", "boolean", "number", "number", "string", "object", "array"]
     assert [json_type(value) for value in values] == names

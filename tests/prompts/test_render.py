@@ -89,12 +89,15 @@ def test_a_template_that_hides_the_last_answer_cannot_continue_it() -> None:
 
 def test_reasoning_is_open_only_where_the_prompt_leaves_it_open() -> None:
     renderer = native(THINKING)
-    assert renderer.opens_reasoning(renderer.render(user("hi")))
+    assert renderer.thinking(renderer.render(user("hi"))) == "inside"
     off = replace(user("hi"), template_options={"enable_thinking": False})
-    assert not renderer.opens_reasoning(renderer.render(off))
-    assert not QWEN.opens_reasoning(QWEN.render(user("<think>")))
+    assert renderer.thinking(renderer.render(off)) is None
+    none = replace(user("hi"), template_options={"reasoning_effort": "none"})
+    assert renderer.render(none) == renderer.render(off)
+    assert QWEN.thinking(QWEN.render(user("<think>"))) is None
+    assert renderer.thinking("[user]hi[assistant]") == "possible"
     generic = choose(facts(), "generic")
-    assert not generic.opens_reasoning(generic.render(user("hi")))
+    assert generic.thinking(generic.render(user("hi"))) is None
 
 
 def test_bos_is_put_in_front_once() -> None:
