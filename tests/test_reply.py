@@ -1,6 +1,5 @@
 import json
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -25,6 +24,7 @@ from server.events import (
 )
 from server.reply import PING, ChunkWriter, fold
 from server.wire.replies import to_json
+from tests.langchain4j import Call, FinalMessage, LiveCalls
 
 HEAD: dict[str, Any] = {"id": "chatcmpl-1", "created": 7, "model": "m"}
 USAGE = Usage(30, 12, cached_tokens=20, reasoning_tokens=5)
@@ -116,57 +116,12 @@ def add_call_deltas(calls: list[dict[str, Any]], deltas: list[dict[str, Any]]) -
             calls[-1]["function"]["arguments"] += delta["function"]["arguments"]
 
 
-@dataclass
-class AppendingClient:
-    """LangChain4j's final message: ids, names and arguments are appended by index."""
-
-    calls: dict[int, list[str]] = field(default_factory=dict)
-
-    def take(self, delta: dict[str, Any]) -> None:
-        function = delta.get("function") or {}
-        call = self.calls.setdefault(delta["index"], ["", "", ""])
-        for place, piece in enumerate(
-            (delta.get("id"), function.get("name"), function.get("arguments"))
-        ):
-            call[place] += piece or ""
-
-    def result(self) -> list[list[str]]:
-        return [self.calls[index] for index in sorted(self.calls)]
-
-
-@dataclass
-class SwitchingClient:
-    """LangChain4j's live callbacks: a call is complete, and run, when the index changes."""
-
-    index: int = 0
-    current: list[str] = field(default_factory=lambda: ["", "", ""])
-    completed: list[list[str]] = field(default_factory=list)
-
-    def take(self, delta: dict[str, Any]) -> None:
-        function = delta.get("function") or {}
-        if delta["index"] != self.index:
-            self._complete()
-            self.index = delta["index"]
-        self.current[0] = delta.get("id") or self.current[0]
-        self.current[1] = function.get("name") or self.current[1]
-        self.current[2] += function.get("arguments") or ""
-
-    def _complete(self) -> None:
-        self.completed.append(self.current)
-        self.current = ["", "", ""]
-
-    def result(self) -> list[list[str]]:
-        if self.current[1]:
-            self._complete()
-        return self.completed
-
-
-def calls_seen_by(client: AppendingClient | SwitchingClient, stream: bytes) -> list[list[str]]:
+def calls_seen_by(reader: FinalMessage | LiveCalls, stream: bytes) -> list[Call]:
     for chunk in payloads(stream):
         for choice in chunk["choices"]:
             for delta in choice["delta"].get("tool_calls", []):
-                client.take(delta)
-    return client.result()
+                reader.take(delta)
+    return reader.end()
 
 
 NO_HURRY = settings(deadline=None)
@@ -211,13 +166,13 @@ def test_the_stream_adds_up_to_the_plain_answer(events: list[Event]) -> None:
 
 @NO_HURRY
 @given(answers())
-@pytest.mark.parametrize("client", [AppendingClient, SwitchingClient])
-def test_both_accumulators_of_langchain4j_see_the_calls_of_the_plain_answer(
-    client: Callable[[], AppendingClient | SwitchingClient], events: list[Event]
+@pytest.mark.parametrize("reader", [FinalMessage, LiveCalls])
+def test_both_readers_of_langchain4j_see_the_calls_of_the_plain_answer(
+    reader: Callable[[], FinalMessage | LiveCalls], events: list[Event]
 ) -> None:
     calls: Any = fold(events, **HEAD)["choices"][0]["message"].get("tool_calls", [])
-    assert calls_seen_by(client(), streamed(events)) == [
-        [call["id"], call["function"]["name"], call["function"]["arguments"]] for call in calls
+    assert calls_seen_by(reader(), streamed(events)) == [
+        Call(call["id"], call["function"]["name"], call["function"]["arguments"]) for call in calls
     ]
 
 
