@@ -19,7 +19,7 @@ from server.errors import Busy, CallwrightError, InvalidRequest
 from server.openapi import EXTRA, document
 from server.origins import OriginGuard
 from server.parts import Parts
-from server.routes import chat, completions, service, tokens
+from server.routes import chat, completions, responses, service, tokens
 from server.routes.common import internal_error, json_reply, needs_key
 from server.routes.unsupported import no_such_route
 from server.wire.replies import error_reply
@@ -30,6 +30,7 @@ KEYED = (
     service.router,
     chat.router,
     completions.router,
+    responses.router,
     tokens.router,
 )
 
@@ -41,6 +42,7 @@ def create_app(parts: Parts) -> FastAPI:
         yield
         await asyncio.to_thread(parts.engine.stop, parts.settings.shutdown_grace_s)
         parts.compiler.close()
+        await asyncio.to_thread(parts.responses.close)
 
     app = FastAPI(title="Callwright", lifespan=lifespan, docs_url="/docs", redoc_url=None)
     _add_errors(app)
@@ -55,7 +57,7 @@ def create_app(parts: Parts) -> FastAPI:
         app.add_middleware(
             CORSMiddleware,
             allow_origins=list(parts.settings.cors_origin),
-            allow_methods=["GET", "POST"],
+            allow_methods=["GET", "POST", "DELETE"],
             allow_headers=["*"],
         )
     return app

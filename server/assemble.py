@@ -14,10 +14,13 @@ from server.engine.vocabulary import Vocabulary
 from server.metrics import Metrics
 from server.parts import Parts
 from server.renderers import Renderers
+from server.responses.service import ResponsesService
+from server.responses.store import open_store
 
 
 def assemble(settings: Settings, model: LocalModel) -> Parts:
     """Load the model, which takes seconds, and build the rest. Raises SetupError."""
+    store = open_store(settings)  # first: what is wrong with it need not wait for the model
     options = EngineOptions(
         max_sequences=settings.max_sequences,
         cached_sequences=settings.cached_sequences,
@@ -65,6 +68,7 @@ def assemble(settings: Settings, model: LocalModel) -> Parts:
         compiler=compiler,
         chat=chat,
         completion=completion,
+        responses=ResponsesService(settings, chat=chat, store=store),
         metrics=metrics,
         vocabulary=vocabulary,
         context_length=runner.context_length,

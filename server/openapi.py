@@ -42,7 +42,9 @@ class Operation:
 
     `body`, `reply` and `event` are types: of the request's JSON, of the answer's, and of the data
     of each event where the answer is streamed. `media_type` is the one of `reply`. `examples` are
-    bodies by name, without the model, which is put in.
+    bodies by name, without the model, which is put in. `named` is an example of what the path
+    names, the model where it says nothing; `query` has the schemas of the query's parameters.
+    `done`: a stream ends in `[DONE]`.
     """
 
     summary: str
@@ -54,6 +56,9 @@ class Operation:
     examples: Mapping[str, JsonObject] = field(default_factory=dict)
     keyed: bool = True
     errors: tuple[int, ...] = ()
+    named: str = ""
+    query: Mapping[str, JsonObject] = field(default_factory=dict)
+    done: bool = True
 
     @property
     def extra(self) -> JsonObject:
@@ -110,13 +115,15 @@ def _operation(
     described: JsonObject = {"summary": operation.summary}
     if operation.description:
         described["description"] = operation.description
-    names = re.findall(r"\{(\w+)\}", path)
-    if names:
-        described["parameters"] = [
-            {"name": name, "in": "path", "required": True, "schema": {"type": "string"},
-             "example": model}
-            for name in names
-        ]  # fmt: skip
+    parameters = [
+        {"name": name, "in": "path", "required": True, "schema": {"type": "string"},
+         "example": operation.named or model}
+        for name in re.findall(r"\{(\w+)\}", path)
+    ] + [
+        {"name": name, "in": "query", "schema": schema} for name, schema in operation.query.items()
+    ]  # fmt: skip
+    if parameters:
+        described["parameters"] = parameters
     if operation.body is not None:
         described["requestBody"] = _body(operation, refs, model)
     errors = {*_OF_EVERY_ROUTE, *operation.errors}
@@ -145,10 +152,12 @@ def _content(operation: Operation, refs: Mapping[Any, JsonObject]) -> JsonObject
     content: JsonObject = {operation.media_type: {"schema": schema}}
     if operation.event is not None:
         chunk = str(refs[operation.event]["$ref"]).rpartition("/")[2]
-        text = (
-            f"With `stream: true`: server-sent events, the data of each a `{chunk}`, the last one"
-            " `[DONE]`. An event named `error` with an `ErrorReply` ends a stream that failed."
-        )
+        text = f"With `stream: true`: server-sent events, the data of each a `{chunk}`."
+        if operation.done:
+            text += (
+                " The last one is `[DONE]`. An event named `error` with an `ErrorReply` ends a"
+                " stream that failed."
+            )
         content["text/event-stream"] = {"schema": {"type": "string", "description": text}}
     return content
 

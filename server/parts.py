@@ -11,6 +11,7 @@ from server.constraint import ConstraintCompiler
 from server.engine.engine import Engine
 from server.engine.vocabulary import Vocabulary
 from server.metrics import Metrics
+from server.responses.service import ResponsesService
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,7 @@ class Parts:
     compiler: ConstraintCompiler
     chat: ChatService
     completion: CompletionService
+    responses: ResponsesService
     metrics: Metrics
     vocabulary: Vocabulary
     context_length: int

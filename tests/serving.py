@@ -27,6 +27,8 @@ from server.engine.engine import Engine, EngineOptions
 from server.metrics import Metrics
 from server.parts import Parts
 from server.renderers import Renderers
+from server.responses.service import ResponsesService
+from server.responses.store import open_store
 from tests.fakes import WAIT_S, Gate, ScriptedRunner, Scripts, byte_vocabulary
 
 MODEL = "scripted"
@@ -136,6 +138,7 @@ def rig(
         compiler=compiler,
         chat=chat,
         completion=completion,
+        responses=ResponsesService(made, chat=chat, store=open_store(made)),
         metrics=metrics,
         vocabulary=runner.vocabulary,
         context_length=context_length,

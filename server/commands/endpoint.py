@@ -80,7 +80,7 @@ class InProcess:
 @contextmanager
 def in_process(settings: Settings, console: Console) -> Iterator[InProcess]:
     """Fetch and load the model, run it, and end it. Raises SetupError."""
-    parts = load_parts(settings, console)
+    parts = load_parts(settings.model_copy(update={"responses_store": "off"}), console)
     parts.engine.start()
     try:
         yield InProcess(parts)

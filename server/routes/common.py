@@ -20,13 +20,7 @@ def check_key(request: Request, settings: Settings) -> None:
     """Raises Unauthorized unless the request has one of the keys, or none is needed."""
     if not settings.api_key:
         return
-    for name in ("authorization", "x-api-key"):
-        if len(request.headers.getlist(name)) > 1:  # which one counts, a proxy may see otherwise
-            raise Unauthorized(f"the header {name} is there more than once")
-    scheme, _, given = request.headers.get("authorization", "").partition(" ")
-    if scheme.lower() != "bearer":
-        given = request.headers.get("x-api-key", "")
-    raw = given.strip(" \t").encode("latin-1")  # the header's bytes, as starlette decoded them
+    raw = given_key(request)
     # Every key is compared, each in constant time: how long it takes says nothing, nor the length.
     matches = [
         hmac.compare_digest(sha256(raw).digest(), sha256(key.encode()).digest())
@@ -34,6 +28,17 @@ def check_key(request: Request, settings: Settings) -> None:
     ]
     if not any(matches):
         raise Unauthorized("a valid API key is needed, as `Authorization: Bearer …`")
+
+
+def given_key(request: Request) -> bytes:
+    """The key that a request has, right or wrong. Raises Unauthorized for two of them."""
+    for name in ("authorization", "x-api-key"):
+        if len(request.headers.getlist(name)) > 1:  # which one counts, a proxy may see otherwise
+            raise Unauthorized(f"the header {name} is there more than once")
+    scheme, _, given = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() != "bearer":
+        given = request.headers.get("x-api-key", "")
+    return given.strip(" \t").encode("latin-1")  # the header's bytes, as starlette decoded them
 
 
 def needs_key(settings: Settings) -> Callable[[Request], Awaitable[None]]:

@@ -50,6 +50,32 @@ COMPLETION_EXAMPLES: dict[str, Any] = {
     "two prompts, streamed": {"prompt": ["One, two,", "Red, green,"], "stream": True, "n": 2},
 }
 
+RESPONSES_EXAMPLES: dict[str, Any] = {
+    "text": {"input": "Say hello.", "max_output_tokens": 32},
+    "a call that must be made": {
+        "input": "What is the weather in Porto?",
+        "tools": [{"type": "function", **_TOOL["function"]}],
+        "tool_choice": "required",
+    },
+    "the result of a call": {
+        "input": [
+            *_ASK["messages"],
+            {"type": "function_call", "call_id": "a1b2c3d4e", **_CALL["function"]},
+            {
+                "type": "function_call_output",
+                "call_id": "a1b2c3d4e",
+                "output": "21 degrees, sunny",
+            },
+        ],
+        "tools": [{"type": "function", **_TOOL["function"]}],
+        "store": False,
+    },
+    "JSON of a schema": {
+        "input": "What is the weather in Porto?",
+        "text": {"format": {"type": "json_schema", "name": "city", "schema": _CITY}},
+    },
+}
+
 TOKENIZE_EXAMPLES: dict[str, Any] = {
     "a text": {"content": "Hello."},
     "a conversation": {**_ASK, "tools": [_TOOL]},
