@@ -59,6 +59,7 @@ OTHER: dict[str, tuple[str, Any]] = {
     "kv_cache_type": ("q8_0", "q8_0"),
     "mlock": ("true", True),
     "temperature": ("0.5", 0.5),
+    "reasoning_budget": ("512", 512),
     "queue_length": ("3", 3),
     "request_timeout_s": ("2.5", 2.5),
     "max_body_bytes": ("4096", 4096),

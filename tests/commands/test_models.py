@@ -99,6 +99,8 @@ def test_info_before_and_after(run: Run, tmp_path: Path, shown: Callable[[], str
     assert (after["present"], after["context_length"]) == (True, 2048)
     assert (after["architecture"], after["quantisation"]) == ("llama", "Q4_K_M")
     assert after["needs_memory_bytes"] > 300_000_000
+    assert (after["chosen_template"], after["call_format"]) == ("native", "hermes")
+    assert (after["call_notation"], "tools: ours" in after["message_shape"]) == ("json", True)
     own = info(run, shown, str(tmp_path / entry.file), entry)
     assert own["name"] == "model"
     assert own["own_chat_template"] is True
