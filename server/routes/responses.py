@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+import re
 import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -151,7 +152,7 @@ def _refuse_query(request: Request, *names: str) -> None:
 def _page(request: Request) -> Page:
     asked = request.query_params
     limit, order = asked.get("limit", "20"), asked.get("order", "desc")
-    if not (limit.isascii() and limit.isdigit() and 1 <= int(limit[:9]) <= MAX_PAGE):
+    if not (re.fullmatch("[0-9]{1,3}", limit) and 1 <= int(limit) <= MAX_PAGE):
         raise InvalidRequest(f"limit must be a number from 1 to {MAX_PAGE}", param="limit")
     if order not in ("asc", "desc"):
         raise InvalidRequest("order must be asc or desc", param="order")
