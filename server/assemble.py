@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from models.catalog import LocalModel
+from models.widen import copies_folder, widened
 from prompts.facts import ModelFacts
 from server.chat import ChatService
 from server.completion import CompletionService
 from server.config import Settings
 from server.constraint import ConstraintCompiler
+from server.engine.cache_file import CacheFile
 from server.engine.engine import Engine, EngineOptions
-from server.engine.runner import LlamaRunner, RunnerOptions
+from server.engine.runner import LlamaRunner, RunnerOptions, supports_gpu
 from server.engine.vocabulary import Vocabulary
 from server.metrics import Metrics
 from server.parts import Parts
@@ -24,12 +26,16 @@ def assemble(settings: Settings, model: LocalModel) -> Parts:
     options = EngineOptions(
         max_sequences=settings.max_sequences,
         cached_sequences=settings.cached_sequences,
+        cached_tokens=settings.cached_tokens,
         batch_tokens=settings.batch_tokens,
         queue_length=settings.queue_length,
         draft_tokens=settings.draft_tokens,
     )
+    path = model.path
+    if settings.fast_copy and not supports_gpu():
+        path = widened(path, copies_folder(settings.models_dir))
     runner = LlamaRunner(
-        model.path,
+        path,
         RunnerOptions(
             context_length=settings.context_length,
             threads=settings.threads,
@@ -43,7 +49,8 @@ def assemble(settings: Settings, model: LocalModel) -> Parts:
     )
     vocabulary = runner.vocabulary
     metrics = Metrics(lambda: engine.load)
-    engine = Engine(runner, options, metrics.observe)
+    kept = CacheFile(settings.cache_file, runner.identity()) if settings.cache_file else None
+    engine = Engine(runner, options, metrics.observe, kept)
     compiler = ConstraintCompiler(vocabulary, can_retry=runner.can_cut)
     facts = model_facts(model.name, runner.chat_template(), vocabulary)
     chat = ChatService(

@@ -85,11 +85,26 @@ class Settings(BaseSettings):
     cached_sequences: int = Field(
         16, ge=0, le=128, description="finished sequences whose prompt may be reused"
     )
+    cached_tokens: int = Field(
+        4096, ge=0, description="tokens that these may hold; idle ones slow down every pass"
+    )
+    cache_file: Path | None = Field(
+        None, description="file that keeps the prefix cache from the end of a run to the next start"
+    )
     draft_tokens: int = Field(
         4, ge=0, le=16, description="likely tokens that one forward pass checks beside the next"
     )
+    lookup_tokens: int = Field(
+        0,
+        ge=0,
+        le=16,
+        description="of these, copied from the prompt; pays on a GPU, not on 2 cores",
+    )
     flash_attention: Literal["auto", "on", "off"] = Field("auto", description="flash attention")
     kv_cache_type: Literal["f16", "q8_0", "q4_0"] = Field("f16", description="type of the KV cache")
+    fast_copy: bool = Field(
+        True, description="keep a copy of a model that CPUs compute faster, where that is to gain"
+    )
     mlock: bool = Field(False, description="keep the model's pages in memory")
 
     temperature: float | None = Field(

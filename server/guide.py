@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from server.engine.vocabulary import Vocabulary
 from server.errors import ConstraintFailed
 from server.events import CallArguments, CallBegins
+from server.lookup import TAIL, Lookup
 from server.openings import OpeningFinder
 from server.output import OutputParser
 from server.payloads.choice import Parameters
@@ -46,6 +47,7 @@ class Matcher(Protocol):
     def compute_ff_tokens(self) -> list[int]: ...
     def compute_ff_bytes(self) -> bytes: ...
     def compute_bitmask(self) -> bytes: ...
+    def is_accepting(self) -> bool: ...
     def is_stopped(self) -> bool: ...
     def is_error(self) -> bool: ...
     def get_error(self) -> str: ...
@@ -78,14 +80,15 @@ class Rules:
 class Guide:
     """Implements the engine's TokenConstraint."""
 
-    def __init__(self, rules: Rules) -> None:
+    def __init__(self, rules: Rules, lookup: Lookup | None = None) -> None:
         self._rules = rules
+        self._lookup = lookup
         self._finder = OpeningFinder(rules.openings)
         self._refused: set[int] = set()
         self._takeover: list[int] | None = None
         self._guided: _Guided | None = None
         if rules.free is None:
-            self._guided = _Guided(rules, [])
+            self._guided = _Guided(rules, [], lookup)
 
     @property
     def free(self) -> bool:
@@ -181,13 +184,13 @@ class Guide:
     def _accept_free(self, token: int) -> None:
         piece = self._rules.vocabulary.pieces[token]
         if token in self._rules.triggers:
-            self._guided = _Guided(self._rules, [])
+            self._guided = _Guided(self._rules, [], self._lookup)
             self._guided.accept(token)
         elif self._takeover is not None:
-            self._guided = _Guided(self._rules, self._takeover)
+            self._guided = _Guided(self._rules, self._takeover, self._lookup)
             self._guided.accept(token)
         elif self._opens(token) and (entry := self._entry(self._finder.held + piece)):
-            self._guided = _Guided(self._rules, entry)
+            self._guided = _Guided(self._rules, entry, self._lookup)
         else:
             self._finder.feed(piece)
         self._refused.clear()
@@ -205,8 +208,9 @@ def _with_markers(vocabulary: Vocabulary, text: bytes) -> list[int]:
 class _Guided:
     """The guided phase, from `prefix`: tokens of an opening that the free phase has let through."""
 
-    def __init__(self, rules: Rules, prefix: list[int]) -> None:
+    def __init__(self, rules: Rules, prefix: list[int], lookup: Lookup | None = None) -> None:
         self._rules = rules
+        self._lookup = lookup
         self._prefix = prefix
         self._log: list[tuple[int, bool]] = []  # tokens, and whether they were a choice
         self._bans: dict[int, set[int]] = {}  # by position in the log
@@ -287,9 +291,13 @@ class _Guided:
         """Tokens of text that must come next, but may be written in other tokens too.
 
         After `"city":` a blank and a quote must follow; a token may hold more than these two. The
-        usual tokens of forced text are nearly always what the model takes.
+        usual tokens of forced text are nearly always what the model takes. Where nothing must come,
+        a word of the prompt may.
         """
-        tokens = self._rules.vocabulary.encode_text(self._matcher.compute_ff_bytes())[:limit]
+        tokens = self._rules.vocabulary.encode_text(self._matcher.compute_ff_bytes())
+        if not tokens and self._lookup:
+            tokens = self._lookup.guess([token for token, _ in self._log[-TAIL:]])
+        tokens = tokens[:limit]
         return tokens[: self._matcher.validate_tokens(tokens)] if tokens else []
 
     def _note(self, token: int, choice: bool) -> None:

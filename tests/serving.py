@@ -29,7 +29,7 @@ from server.parts import Parts
 from server.renderers import Renderers
 from server.responses.service import ResponsesService
 from server.responses.store import open_store
-from tests.fakes import WAIT_S, Gate, ScriptedRunner, Scripts, byte_vocabulary
+from tests.fakes import WAIT_S, Gate, NextToken, ScriptedRunner, Scripts, byte_vocabulary
 
 MODEL = "scripted"
 CHAT = "/v1/chat/completions"
@@ -70,7 +70,7 @@ def settings(**values: Any) -> Settings:
         name: info.get_default(call_default_factory=True, validated_data={})
         for name, info in fields
     }
-    return Settings(**{**defaults, **values})
+    return Settings(**{**defaults, "fast_copy": False, **values})  # there is no file to copy
 
 
 @dataclass(frozen=True)
@@ -95,23 +95,29 @@ def _renderers() -> Renderers:
 
 
 def rig(
-    says: Mapping[str, str],
+    says: Mapping[str, str] | NextToken,
     *,
     gate: Gate | None = None,
     context_length: int = 4096,
     max_sequences: int = 4,
     **values: Any,
 ) -> Rig:
-    """`says`: what the model answers, by a text in the prompt. Nothing is left to chance."""
+    """`says`: what the model answers, by a text in the prompt, or token by token. Nothing is left
+    to chance.
+    """
     values = {"temperature": 0, **values}
     options = EngineOptions(
         max_sequences=max_sequences,
         cached_sequences=4,
         batch_tokens=64,
         queue_length=values.get("queue_length", 64),
+        draft_tokens=values.get("draft_tokens", 0),
     )
     runner = ScriptedRunner(
-        Scripts(says), context_length=context_length, sequences=options.slots, gate=gate
+        Scripts(says) if isinstance(says, Mapping) else says,
+        context_length=context_length,
+        sequences=options.slots,
+        gate=gate,
     )
     metrics = Metrics(lambda: engine.load)
     engine = Engine(runner, options, metrics.observe)

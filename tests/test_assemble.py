@@ -32,6 +32,9 @@ class _Loaded(ScriptedRunner):
     def chat_template(self) -> str | None:
         return self.template
 
+    def identity(self) -> str:
+        return str(self.path)
+
 
 def loaded(
     monkeypatch: pytest.MonkeyPatch, made: Settings, model: LocalModel | None = None
@@ -79,6 +82,27 @@ def test_names_are_the_models_then_its_aliases_then_the_users_each_once(
     model = LocalModel("tiny", ("tiny:1", "t"), Path("/m/tiny.gguf"), None)
     parts, _ = loaded(monkeypatch, settings(alias=("gpt-4o", "t")), model)
     assert parts.model_names == ("tiny", "tiny:1", "t", "gpt-4o")
+
+
+def test_the_faster_copy_is_loaded_unless_a_gpu_computes(monkeypatch: pytest.MonkeyPatch) -> None:
+    def copy(path: Path, folder: Path) -> Path:
+        assert folder == Path("/m/fast")
+        return folder / path.name
+
+    monkeypatch.setattr(assembly, "widened", copy)
+    made = settings(fast_copy=True, models_dir=Path("/m"))
+    for gpu, used in ((False, "/m/fast/tiny.gguf"), (True, "/m/tiny.gguf")):
+        monkeypatch.setattr(assembly, "supports_gpu", lambda gpu=gpu: gpu)
+        assert loaded(monkeypatch, made)[1].path == Path(used)
+
+
+async def test_the_cache_is_kept_where_the_settings_say(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    parts, runner = loaded(monkeypatch, settings(batch_tokens=64, cache_file=tmp_path / "cache"))
+    async with started(Rig(create_app(parts), parts, runner)) as client:
+        await client.post(CHAT, json={**HELLO, "model": "tiny"})
+    assert (tmp_path / "cache").stat().st_size > 100
 
 
 async def test_the_parts_answer_a_request(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -54,9 +54,13 @@ OTHER: dict[str, tuple[str, Any]] = {
     "batch_tokens": ("64", 64),
     "max_sequences": ("2", 2),
     "cached_sequences": ("0", 0),
+    "cached_tokens": ("0", 0),
+    "cache_file": ("/srv/cache", Path("/srv/cache")),
     "draft_tokens": ("0", 0),
+    "lookup_tokens": ("3", 3),
     "flash_attention": ("off", "off"),
     "kv_cache_type": ("q8_0", "q8_0"),
+    "fast_copy": ("false", False),
     "mlock": ("true", True),
     "temperature": ("0.5", 0.5),
     "reasoning_budget": ("512", 512),
@@ -102,12 +106,14 @@ def test_a_variable_beats_the_default(name: str, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("name", OTHER)
 def test_a_flag_beats_a_variable(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     written, value = OTHER[name]
-    if value is True:
-        monkeypatch.setenv(PREFIX + name.upper(), "true")
-        assert getattr(load(f"--no-{flag(name)[2:]}"), name) is False
-        assert getattr(load(flag(name)), name) is True
+    if isinstance(value, bool):
+        for variable in ("true", "false"):
+            monkeypatch.setenv(PREFIX + name.upper(), variable)
+            assert getattr(load(f"--no-{flag(name)[2:]}"), name) is False
+            assert getattr(load(flag(name)), name) is True
         return
-    monkeypatch.setenv(PREFIX + name.upper(), str(getattr(load(), name)))
+    if (default := getattr(load(), name)) is not None:
+        monkeypatch.setenv(PREFIX + name.upper(), str(default))
     assert getattr(load(flag(name), written), name) == value
 
 
@@ -128,7 +134,9 @@ def test_flags_are_independent_of_each_other() -> None:
 
 def _as_flags(name: str) -> list[str]:
     written, value = OTHER[name]
-    return [flag(name)] if value is True else [flag(name), written]
+    if isinstance(value, bool):
+        return [flag(name) if value else f"--no-{flag(name)[2:]}"]
+    return [flag(name), written]
 
 
 def test_lists_may_be_given_in_one_or_several_flags() -> None:
