@@ -21,7 +21,7 @@ def sample(cases: Sequence[Case], size: int, seed: int) -> list[Case]:
     for case in cases:
         groups[case.category].append(case)
     quotas = _quotas({name: len(group) for name, group in groups.items()}, size)
-    chosen = set()
+    chosen: set[str] = set()
     for name, group in groups.items():
         order = random.Random(f"{seed} {name}").sample(group, len(group))
         chosen.update(case.id for case in order[: quotas[name]])

@@ -15,6 +15,7 @@ from rich.console import Console
 from server import config
 from server.bench.bodies import MODES
 from server.bench.workloads import WORKLOADS, Closed, Level, Open, Series
+from server.commands import templates
 from server.errors import SetupError
 
 if TYPE_CHECKING:
@@ -25,7 +26,8 @@ EPILOG = """\
 examples:
   callwright bench load
   callwright bench load http://127.0.0.1:8080 --against http://127.0.0.1:9090
-  callwright bench load --help
+  callwright bench templates --template native generic --sample 100
+  callwright bench init cases && callwright bench verify cases/weather.yaml
 """
 
 LOAD_TEXT = """\
@@ -86,6 +88,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     _add_requests(load)
     load.add_argument("--json", action="store_true", help="print only the line of JSON")
     load.set_defaults(run=run_load)
+    templates.add_actions(actions)
 
 
 def _add_servers(load: argparse.ArgumentParser) -> None:
@@ -217,7 +220,7 @@ def _on_addresses(args: argparse.Namespace, plan: Plan) -> list[Comparison]:
         targets.append(
             find_target(args.against, args.against_model, args.peer_mode, args.against_api_key)
         )
-    with _progress(plan.dialogues(len(targets))) as watcher:
+    with progress(plan.dialogues(len(targets))) as watcher:
         return [compare_targets(plan, targets, getattr(args, "threads", None), watcher)]
 
 
@@ -241,12 +244,12 @@ def _on_started(args: argparse.Namespace, plan: Plan) -> list[Comparison]:
     key = settings.api_key[0] if settings.api_key else None
     peers = find_peers(args.llama_server)
     dialogues = len(peers) * plan.dialogues(2) if peers else plan.dialogues(1)
-    with sigterm_unwinds(), _progress(dialogues) as watcher:
+    with sigterm_unwinds(), progress(dialogues) as watcher:
         return compare_started(plan, rig, peers, key, watcher)
 
 
 @contextmanager
-def _progress(dialogues: int) -> Iterator[Watcher]:
+def progress(dialogues: int) -> Iterator[Watcher]:
     """A bar on stderr with the level that runs and the time left; off a terminal only the level."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
     from rich.progress import TimeRemainingColumn as TimeLeft

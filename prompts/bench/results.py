@@ -1,0 +1,144 @@
+"""Rows of a run, a line of JSON each, so that a run can be resumed and compared later."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from prompts.bench.cases import Case, JsonObject
+from prompts.bench.lenient import read_calls, read_text
+from prompts.bench.marks import Marks, mark
+from prompts.bench.statistics import Difference, difference
+from server.errors import SetupError
+
+DEFAULT_TEMPLATE = "default"
+
+
+@dataclass(frozen=True)
+class Arm:
+    """What is compared: a model with a template. `default`: whatever the server uses.
+
+    `constrained` is false for the baseline: the same prompt, and free text for an answer.
+    """
+
+    model: str
+    template: str = DEFAULT_TEMPLATE
+    constrained: bool = True
+
+    @property
+    def name(self) -> str:
+        return f"{self.model} / {self.template}{'' if self.constrained else ' / unconstrained'}"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came; `calls` are names and arguments as text. Times in seconds from the sending.
+
+    None is what the server does not tell. With an `error` there is no answer to judge.
+    """
+
+    calls: tuple[tuple[str, str], ...] = ()
+    text: str = ""
+    wall_s: float = 0.0
+    first_s: float | None = None
+    prompt_tokens: int | None = None
+    output_tokens: int | None = None
+    forward_passes: int | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class Row:
+    """One case under one arm. `question` and `expected` are there to be shown."""
+
+    arm: Arm
+    case: str
+    category: str
+    need: str
+    question: str
+    expected: list[JsonObject]
+    answer: Answer
+    marks: Marks
+
+    @property
+    def key(self) -> tuple[Arm, str]:
+        return self.arm, self.case
+
+
+def judge(arm: Arm, case: Case, answer: Answer) -> Row:
+    """The row of an answer. Text is read for calls only where nothing constrained it."""
+    reading = read_calls(answer.calls)
+    if not arm.constrained and not answer.calls:
+        reading = read_text(answer.text)
+    return Row(
+        arm=arm,
+        case=case.id,
+        category=case.category,
+        need=case.need,
+        question="\n".join(f"{one['role']}: {one.get('content')}" for one in case.messages),
+        expected=[{one.name: dict(one.accepted)} for one in case.expected],
+        answer=answer,
+        marks=mark(case, reading),
+    )
+
+
+def write_row(row: Row) -> str:
+    """A line of JSON, without its end."""
+    return json.dumps(asdict(row), ensure_ascii=False)
+
+
+def read_row(line: str) -> Row:
+    """Raises ValueError, KeyError or TypeError for what is no row."""
+    data: dict[str, Any] = json.loads(line)
+    answer, marks = data.pop("answer"), data.pop("marks")
+    answer["calls"] = tuple((name, text) for name, text in answer["calls"])
+    marks["failures"] = tuple(marks["failures"])
+    return Row(arm=Arm(**data.pop("arm")), answer=Answer(**answer), marks=Marks(**marks), **data)
+
+
+def read_rows(path: Path) -> list[Row]:
+    """All rows of `results.jsonl`, or of the folder it is in; of repeated ones the last.
+
+    A last line that a killed run did not finish is left out. Raises SetupError.
+    """
+    path = path / "results.jsonl" if path.is_dir() else path
+    if not path.is_file():
+        raise SetupError(f"there is no {path}", hint="`callwright bench templates` writes one.")
+    *lines, _unfinished = path.read_text("utf-8").split("\n")
+    rows: dict[tuple[Arm, str], Row] = {}
+    for at, line in enumerate(lines, start=1):
+        try:
+            row = read_row(line)
+        except (ValueError, KeyError, TypeError, AttributeError) as exc:
+            raise SetupError(f"{path}, line {at} is no row of a benchmark: {exc}") from None
+        rows[row.key] = row
+    return list(rows.values())
+
+
+def cut_unfinished(path: Path) -> None:
+    """Take away what a killed run left of a line, so that the next row begins one."""
+    if path.is_file():
+        content = path.read_bytes()
+        whole = content[: content.rfind(b"\n") + 1]
+        if whole != content:
+            path.write_bytes(whole)
+
+
+def answered(rows: Iterable[Row]) -> Iterator[Row]:
+    """Rows without an error of the server, which are not asked again."""
+    return (row for row in rows if row.answer.error is None)
+
+
+def arms_of(rows: Iterable[Row]) -> list[Arm]:
+    """In the order in which they come."""
+    return list(dict.fromkeys(row.arm for row in rows))
+
+
+def compare(a: Sequence[Row], b: Sequence[Row]) -> Difference:
+    """Two runs of one arm each, over the cases that both answered."""
+    before = {row.case: row.marks.right for row in answered(a)}
+    pairs = [(before[r.case], r.marks.right) for r in answered(b) if r.case in before]
+    return difference(pairs)

@@ -1,0 +1,74 @@
+"""A run: every case under every arm, some at the same time, each answer written as it comes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+
+from prompts.bench.cases import Case, JsonObject
+from prompts.bench.results import (
+    DEFAULT_TEMPLATE,
+    Answer,
+    Arm,
+    Row,
+    answered,
+    cut_unfinished,
+    judge,
+    read_rows,
+    write_row,
+)
+
+Ask = Callable[[Arm, Case], Awaitable[Answer]]
+RESULTS = "results.jsonl"
+
+
+def body_of(arm: Arm, case: Case, *, tool_choice: str, max_tokens: int) -> JsonObject:
+    """The request of a case, without `stream`."""
+    body: JsonObject = {
+        "model": arm.model,
+        "messages": list(case.messages),
+        "tools": list(case.tools),
+        "temperature": 0,
+        "max_tokens": max_tokens,
+    }
+    if tool_choice != "auto":
+        body["tool_choice"] = tool_choice
+    if arm.template != DEFAULT_TEMPLATE:
+        body["prompt_template"] = arm.template
+    return body
+
+
+def left_to_do(arms: Sequence[Arm], cases: Sequence[Case], path: Path) -> list[tuple[Arm, Case]]:
+    """What `path` has no answer to yet. Arms change fastest: an early end leaves pairs of rows."""
+    done = {row.key for row in answered(read_rows(path))} if path.is_file() else set()
+    return [(arm, case) for case in cases for arm in arms if (arm, case.id) not in done]
+
+
+async def run(
+    todo: Sequence[tuple[Arm, Case]],
+    ask: Ask,
+    path: Path,
+    *,
+    parallel: int,
+    tick: Callable[[Row], None],
+) -> None:
+    """Ask for all of `todo`, `parallel` at a time, and append each row to `path` at once.
+
+    What was written stays when it is cancelled; the same call goes on from there.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    cut_unfinished(path)
+    waiting = iter(todo)
+    with path.open("a", encoding="utf-8") as file:
+
+        async def work() -> None:
+            for arm, case in waiting:
+                row = judge(arm, case, await ask(arm, case))
+                file.write(write_row(row) + "\n")
+                file.flush()
+                tick(row)
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(min(parallel, len(todo))):
+                group.create_task(work())

@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+import asyncio
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from prompts.bench.cases import Case
+from prompts.bench.report import page
+from prompts.bench.results import Answer, Arm, Row, compare, judge, read_row, read_rows, write_row
+from prompts.bench.run import body_of, left_to_do, run
+from prompts.bench.summary import summarise, to_json
+from server.errors import SetupError
+from tests.prompts.bench.samples import case
+
+A, B, FREE = Arm("m", "native"), Arm("m", "generic"), Arm("m", "native", constrained=False)
+RIGHT = Answer((("get_weather", '{"city": "Porto"}'),), wall_s=1.5, first_s=0.5, output_tokens=20)
+WRONG = Answer((("get_time", "{}"),), "I <think> so", wall_s=2.0, forward_passes=9)
+
+
+def cases(count: int = 4) -> list[Case]:
+    return [case({"get_weather": {"city": ["Porto"]}}, id=f"c_{at}") for at in range(count)]
+
+
+async def ask(arm: Arm, one: Case) -> Answer:
+    if arm == FREE:
+        return Answer(text='{"tool": "get_weather", "city": "Porto"}')
+    return RIGHT if arm == A else WRONG
+
+
+def run_all(path: Path, arms: list[Arm], seen: list[Row]) -> None:
+    todo = left_to_do(arms, cases(), path)
+    asyncio.run(run(todo, ask, path, parallel=2, tick=seen.append))
+
+
+def test_a_run_goes_on_where_it_was_cut(tmp_path: Path) -> None:
+    path, seen = tmp_path / "a" / "results.jsonl", list[Row]()
+    run_all(path, [A, B], seen)
+    assert len(seen) == 8
+    text = path.read_text()
+    path.write_text(text[: text.rindex('"marks"')])  # as a killed run leaves it
+    run_all(path, [A, B], seen)
+    assert len(seen) == 9
+    assert sorted(row.key[1] for row in read_rows(path.parent)) == sorted(
+        [f"c_{at}" for at in range(4)] * 2
+    )
+    assert left_to_do([A, B], cases(), path) == []
+
+
+def test_errors_are_asked_again(tmp_path: Path) -> None:
+    path = tmp_path / "results.jsonl"
+    path.write_text(write_row(judge(A, cases()[0], Answer(error="status 500"))) + "\n")
+    assert len(left_to_do([A], cases(), path)) == 4
+
+
+def test_a_row_is_read_as_it_was_written() -> None:
+    for answer in (RIGHT, WRONG, Answer(error="no")):
+        row = judge(A, cases()[0], answer)
+        assert read_row(write_row(row)) == row
+
+
+@pytest.mark.parametrize("text", ["{}\n", "no\n", "[]\n"])
+def test_what_is_no_row(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "results.jsonl"
+    path.write_text(text)
+    with pytest.raises(SetupError, match="line 1 is no row"):
+        read_rows(path)
+    with pytest.raises(SetupError, match="there is no"):
+        read_rows(tmp_path / "other")
+
+
+def test_only_unconstrained_text_is_read_for_calls() -> None:
+    text = '{"name": "get_weather", "arguments": {"city": "Porto"}}'
+    free, held = (judge(arm, cases()[0], Answer(text=text)) for arm in (FREE, A))
+    assert (free.marks.right, held.marks.right, held.marks.fault) == (True, False, "no_call")
+
+
+def test_the_request() -> None:
+    body = body_of(A, cases()[0], tool_choice="required", max_tokens=9)
+    assert (body["prompt_template"], body["tool_choice"], body["max_tokens"]) == (
+        "native", "required", 9,
+    )  # fmt: skip
+    plain = body_of(Arm("m"), cases()[0], tool_choice="auto", max_tokens=9)
+    assert "prompt_template" not in plain
+    assert "tool_choice" not in plain
+
+
+def rows() -> list[Row]:
+    answers = {A: RIGHT, B: WRONG, FREE: Answer(text='{"tool": "get_weather", "city": "Porto"}')}
+    return [judge(arm, one, answer) for one in cases(8) for arm, answer in answers.items()]
+
+
+def test_summaries() -> None:
+    a, b, free = summarise(rows())
+    assert (a.right.value, b.right.value, free.right.value) == (1, 0, 1)
+    assert a.confusion == {(True, True): 8}
+    assert (a.wall_s, a.first_s, a.forward_passes, b.forward_passes) == (1.5, 0.5, None, 9)
+    assert free.failures == {"wrong_keys": 8}
+    assert to_json([b])[0]["faults"] == {"wrong_name": 8}
+
+
+def test_two_arms_are_compared_by_case() -> None:
+    a = [row for row in rows() if row.arm == A]
+    b = [row for row in rows() if row.arm == B]
+    found = compare(a, b[:7])
+    assert (found.rows, found.only_a, found.value) == (7, 7, -1)
+    assert found.is_shown
+
+
+class _Checker(HTMLParser):
+    """Fails where elements do not nest, and notes addresses."""
+
+    VOID = ("meta", "line", "circle")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.addresses: list[str | None] = []
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.addresses += [value for name, value in attrs if name in ("src", "href")]
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_the_report_is_one_page_without_network() -> None:
+    text = page(rows(), "A <run>")
+    checker = _Checker()
+    checker.feed(text)
+    assert checker.open == []
+    assert checker.addresses == []
+    assert "<script" not in text
+    assert "A &lt;run&gt;" in text
+    assert "I &lt;think&gt; so" in text
+    assert "A is better by 100.0%" in text
+    assert text.count("<details>") == 8
+    assert "prefers-color-scheme: dark" in text
+
+
+def test_a_report_without_rows() -> None:
+    assert "0 arms" in page([], "nothing")
