@@ -12,13 +12,14 @@ from prompts.guard import GUARD
 from prompts.render import Renderer
 from prompts.tool_format import ToolFormat
 from server.config import Settings
-from server.constraint import Callee, ConstraintCompiler, Plan
+from server.constraint import ConstraintCompiler
 from server.engine.engine import Engine, Generation
 from server.engine.sequence import Job
 from server.engine.vocabulary import Vocabulary
 from server.errors import ContextOverflow, TimedOut
 from server.events import Event, Finish, Usage
 from server.output import OutputParser
+from server.plan import Callee, Plan
 from server.renderers import Renderers
 from server.sampling import sampling_of
 from server.thinking import Thinking, ThinkingParser, Thoughts, ThoughtsMaker
@@ -134,12 +135,16 @@ def _plan(request: ChatRequest, row: ToolFormat) -> Plan:
         mode=choice.mode,
         tools=tuple(
             Callee(
-                tool.function.name,
-                tool.function.parameters,
-                path=f"tools[{index}].function.parameters",
+                tool.name,
+                tool.held,
+                path=f"tools[{index}].{tool.path}",
+                custom=tool.type == "custom",
+                lark=tool.lark,
+                pattern=tool.pattern,
+                defaults=request.applies_defaults(tool),
             )
             for index, tool in enumerate(request.tools)
-            if tool.function.name in choice.names
+            if tool.name in choice.names
         ),
         parallel=choice.parallel,
         answer=None if choice.mode == "required" else request.answer_schema,

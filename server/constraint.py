@@ -7,14 +7,12 @@ model. A compiled constraint is shared; each sequence gets a copy of its matcher
 from __future__ import annotations
 
 import asyncio
-import json
 import re
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Any, Generic, Literal, TypeVar
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
 
 import llguidance
 import numpy as np
@@ -22,24 +20,32 @@ from outlines.backends.llguidance import LLGuidanceBackend
 
 from prompts.payloads import JSON, Tags
 from prompts.tool_format import ToolFormat
+from server.arguments import View
+from server.compiling import Cache, Lanes
 from server.engine.vocabulary import Vocabulary
 from server.errors import InvalidRequest
-from server.grammar import Offer, Words, calls_grammar, json_grammar, words_grammar
+from server.grammar import (
+    Offer,
+    Words,
+    calls_grammar,
+    input_grammar,
+    json_grammar,
+    lark_grammar,
+    words_grammar,
+)
 from server.guide import Guide, Matcher, Rules
+from server.inputs import InputChecker, views_of
+from server.lark import BadGrammar, check_lark, inside_string
+from server.lookup import Lookup
 from server.output import OutputParser
 from server.payloads.choice import Parameters, is_exact, parameters_of
+from server.plan import Part, Plan
+from server.schema import patterns
 from server.schema.keywords import Refusal
 from server.schema.prepare import Prepared, prepare
 from server.surface import Surface, surfaces
-from server.values import Check
+from server.values import Check, Checker
 
-JsonObject = dict[str, Any]
-T = TypeVar("T")
-Mode = Literal["none", "auto", "required"]
-
-CACHED = 256  # compiled constraints that are kept, and prepared schemas
-CACHED_SIZE = 8 << 20  # characters of what they were made from
-STACK_BYTES = 256 << 20  # for compiling: the back end recurses as deep as a schema refers
 LIMITS = {
     # An object of many optional members makes long rows.
     "max_items_in_row": 20_000,
@@ -49,47 +55,45 @@ LIMITS = {
 
 
 @dataclass(frozen=True)
-class Callee:
-    """A tool that may be called; `path` is where the request has its schema."""
+class _Ready:
+    """A schema made ready. `lark` is the grammar of the escaped input of a custom tool.
 
-    name: str
-    parameters: JsonObject
-    path: str
+    `checker` checks everything; `less`: the grammar lets something through that it does not.
+    """
 
+    prepared: Prepared
+    checker: Checker
+    lark: str | None = None
+    less: bool = False
 
-@dataclass(frozen=True)
-class Plan:
-    """What an answer may be. `answer`: the schema that a text must satisfy, if any."""
-
-    row: ToolFormat
-    mode: Mode
-    tools: tuple[Callee, ...] = ()
-    parallel: bool = True
-    answer: JsonObject | None = None
-
-    def key(self) -> str:
-        tools = [(tool.name, tool.parameters) for tool in self.tools]
-        row = (self.row.name, self.row.section, self.row.text)
-        return json.dumps([row, self.mode, tools, self.parallel, self.answer])
+    def offer(self, name: str) -> Offer:
+        return Offer(name, self.prepared.grammar, self.lark)
 
 
 class Constraint:
     """A compiled plan. `guide` for the engine, `parser` for the answer, both per sequence."""
 
     def __init__(
-        self, rules: Rules, ways: tuple[Surface, ...], ends: tuple[str, ...], *, calls_only: bool
+        self,
+        rules: Rules,
+        ways: tuple[Surface, ...],
+        ends: tuple[str, ...],
+        views: Mapping[str, Callable[[], View]],
+        *,
+        calls_only: bool,
     ) -> None:
         self._rules = rules
         self._ways = ways
         self._ends = ends
+        self._views = views
         self._calls_only = calls_only
         # The first of each compiles its patterns, with many tools for a long time: off the event
         # loop here. `regex` keeps them.
         self.guide()
         self.parser(new_id=str, stops=())
 
-    def guide(self) -> Guide:
-        return Guide(self._rules)
+    def guide(self, lookup: Lookup | None = None) -> Guide:
+        return Guide(self._rules, lookup)
 
     def parser(self, *, new_id: Callable[[], str], stops: Iterable[str]) -> OutputParser:
         return OutputParser(
@@ -99,6 +103,7 @@ class Constraint:
             stops=(*stops, *self._ends),
             token_markers=self._rules.vocabulary.special_ids,
             calls_only=self._calls_only,
+            views=self._views,
             parameters=self._rules.parameters,
             text_opening=self._rules.text_opening,
         )
@@ -111,23 +116,28 @@ class ConstraintCompiler:
         self._vocabulary = vocabulary
         self._can_retry = can_retry
         self._backend = _Backend(vocabulary)
-        self._constraints: _Cache[Constraint] = _Cache()
-        self._schemas: _Cache[Prepared] = _Cache()
-        self._pool = _deep_pool()
+        self._constraints: Cache[Constraint] = Cache()
+        self._schemas: Cache[_Ready] = Cache()
+        self._lanes = Lanes()
         self._digits = np.array(
             [len(piece) - len(piece.lstrip(b"0123456789")) for piece in vocabulary.pieces], np.uint8
         )
 
     async def compile(self, plan: Plan) -> Constraint:
         """Off the event loop. Raises InvalidRequest that names tool, pointer and keyword."""
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._pool, self._cached, plan)
+        key = await asyncio.to_thread(plan.key)
+        known = self._constraints.get(key)
+        if known is not None:
+            return known
+        return await asyncio.wrap_future(self._submit(plan, key))
 
     def compile_now(self, plan: Plan) -> Constraint:
-        return self._pool.submit(self._cached, plan).result()
+        return self._submit(plan, plan.key()).result()
 
-    def _cached(self, plan: Plan) -> Constraint:
-        key = plan.key()
+    def _submit(self, plan: Plan, key: str) -> Future[Constraint]:
+        return self._lanes.submit(partial(self._cached, plan), key)
+
+    def _cached(self, plan: Plan, key: str) -> Constraint:
         constraint = self._constraints.get(key)
         if constraint is None:
             constraint = self._compile(plan)
@@ -135,36 +145,31 @@ class ConstraintCompiler:
         return constraint
 
     def close(self) -> None:
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._lanes.close()
 
     def _compile(self, plan: Plan) -> Constraint:
-        tools = plan.tools if plan.mode != "none" else ()
         try:
-            return self._constrained(plan, tools)
+            return self._constrained(plan)
         except ValueError:
             # Something is too much for the back end: what it is, its message does not say.
-            for tool in tools:
-                self._loosen(_Part.of(tool))
-            if plan.answer is not None:
-                self._loosen(_Part.of_answer(plan.answer))
+            for part in plan.parts.values():
+                self._loosen(part)
         try:
-            return self._constrained(plan, tools)
+            return self._constrained(plan)
         except ValueError as exc:
             message = f"the tools cannot be enforced together: {exc}"
             raise InvalidRequest(message, param="tools") from None
 
-    def _constrained(self, plan: Plan, tools: tuple[Callee, ...]) -> Constraint:
+    def _constrained(self, plan: Plan) -> Constraint:
         """Raises ValueError with what the back end has to say, InvalidRequest for a bad schema."""
         split = self._vocabulary.split_special
         ends = tuple(end for end in plan.row.end if split(end)[0] not in self._vocabulary.end)
-        parts = {tool.name: self._prepared(_Part.of(tool)) for tool in tools}
-        offers = [Offer(name, part.grammar) for name, part in parts.items()]
-        answer = None
-        if plan.answer is not None:
-            answer = parts[""] = self._prepared(_Part.of_answer(plan.answer))
+        ready = {name: self._ready(part) for name, part in plan.parts.items()}
+        offers = [part.offer(name) for name, part in ready.items() if name]
+        answer = ready[""].prepared.grammar if "" in ready else None
         words = None
         if plan.mode != "required" and (answer or plan.row.text[0]):
-            words = Words(plan.row.text, answer.grammar if answer else None)
+            words = Words(plan.row.text, answer)
         ways = surfaces(plan.row) if offers else ()
         if plan.mode == "required" or answer:
             ways = ways[:1]
@@ -181,29 +186,30 @@ class ConstraintCompiler:
             matcher = self._matcher(text)
         elif words:
             matcher = self._matcher(words_grammar(words, split))
-        sources = {tool.name: _Part.of(tool) for tool in tools}
         checks = {
-            name: Check(part.checker, needed=self._needed(sources.get(name), part, ways))
-            for name, part in parts.items()
+            name: Check(part.checker, needed=self._needed(plan.parts[name], part, ways))
+            for name, part in ready.items()
         }
         free = plan.mode != "required" and not words
         parameters = {
-            name: parameters_of(part.grammar, part.checker)
-            for name, part in parts.items()
+            name: parameters_of(part.prepared.grammar, part.checker)
+            for name, part in ready.items()
             if any(isinstance(way.args, Tags) for way in ways)
         }
         rules = self._rules(plan.row, matcher, ways, checks, parameters, free=free)
         stops = [end for end in (*ends, plan.row.text[1]) if end]
-        return Constraint(rules, ways, tuple(stops), calls_only=plan.mode == "required")
+        views = views_of(plan.tools, {name: part.checker for name, part in ready.items()})
+        return Constraint(rules, ways, tuple(stops), views, calls_only=plan.mode == "required")
 
-    def _needed(self, part: _Part | None, prepared: Prepared, ways: tuple[Surface, ...]) -> bool:
+    def _needed(self, part: Part, ready: _Ready, ways: tuple[Surface, ...]) -> bool:
         """Whether a finished value may turn out wrong and be taken back. Raises InvalidRequest."""
-        notations = {way.args for way in ways if part} - {JSON}
-        exact = all(is_exact(args, prepared.grammar) for args in notations)
-        if part and not exact and not self._can_retry:
+        notations = {way.args for way in ways if part.arguments} - {JSON}
+        exact = all(is_exact(args, ready.prepared.grammar) for args in notations)
+        less = not exact or bool(notations and ready.lark)
+        if less and not self._can_retry:
             why = "this model, which cannot take back what it wrote, has another notation than JSON"
-            raise InvalidRequest(f"{part.title} cannot be enforced: {why}", param=part.path)
-        return (prepared.says_less or not exact) and self._can_retry
+            raise part.refused(ValueError(why))
+        return (less or ready.less) and self._can_retry
 
     def _rules(
         self,
@@ -264,30 +270,55 @@ class ConstraintCompiler:
             text_opening=row.text[0],
         )
 
-    def _prepared(self, part: _Part) -> Prepared:
+    def _ready(self, part: Part) -> _Ready:
         """Raises InvalidRequest that names tool, pointer and keyword."""
         key = part.key()
-        prepared = self._schemas.get(key)
-        if prepared is None:
+        ready = self._schemas.get(key)
+        if ready is None:
             try:
+                if part.pattern is not None:
+                    patterns.read(part.pattern)
                 prepared = prepare(part.schema, arguments=part.arguments)
                 self._check_retry(prepared)
-            except Refusal as exc:
+                ready = _Ready(prepared, prepared.checker, less=prepared.says_less)
+                if part.lark is not None:
+                    ready = self._with_lark(ready, part.lark)
+            except (Refusal, BadGrammar, patterns.BadPattern) as exc:
                 raise part.refused(exc) from None
-            self._schemas.put(key, prepared)
-        return prepared
+            self._schemas.put(key, ready)
+        return ready
 
-    def _loosen(self, part: _Part) -> None:
+    def _with_lark(self, ready: _Ready, lark: str) -> _Ready:
+        """The input held to a grammar too, while decoding if that can be. Raises BadGrammar."""
+        check_lark(lark)
+        grammar = lark_grammar(lark)
+        if (error := self._error(grammar)) is not None:
+            raise BadGrammar(f"not a Lark grammar: {error}")
+        inside = inside_string(lark)
+        if inside and self._error(lark_grammar("start: " + input_grammar(inside.lark))) is not None:
+            inside = None
+        if not (inside and inside.exact) and not self._can_retry:
+            raise BadGrammar("this model cannot take back what it wrote")
+        return replace(
+            ready,
+            checker=InputChecker(
+                ready.checker, self._matcher(grammar), self._backend.llg_tokenizer
+            ),
+            lark=inside.lark if inside else None,
+            less=ready.less or not (inside and inside.exact),
+        )
+
+    def _loosen(self, part: Part) -> None:
         """Replace what is prepared of a part, if the back end does not take it as it is."""
-        prepared = self._prepared(part)
-        if self._error(json_grammar(prepared.grammar)) is None:
+        ready = self._ready(part)
+        if self._error(json_grammar(ready.prepared.grammar)) is None:
             return
         try:
-            prepared = prepared.loosened(lambda schema: self._error(json_grammar(schema)))
+            prepared = ready.prepared.loosened(lambda schema: self._error(json_grammar(schema)))
             self._check_retry(prepared)
         except Refusal as exc:
             raise part.refused(exc) from None
-        self._schemas.put(part.key(), prepared)
+        self._schemas.put(part.key(), replace(ready, prepared=prepared, less=prepared.says_less))
 
     def _check_retry(self, prepared: Prepared) -> None:
         if prepared.afterwards and not self._can_retry:
@@ -312,62 +343,6 @@ class ConstraintCompiler:
         if not any(matcher.deep_copy().compute_bitmask()) or _is_dead(matcher.deep_copy()):
             raise ValueError("Unsatisfiable schema: no value satisfies it")
         return matcher  # type: ignore[no-any-return]
-
-
-def _deep_pool() -> ThreadPoolExecutor:
-    """One thread with a stack of its own size, which the system only backs as far as it is used."""
-    before = threading.stack_size(STACK_BYTES)
-    try:
-        pool = ThreadPoolExecutor(1, thread_name_prefix="compile")
-        pool.submit(lambda: None).result()
-    finally:
-        threading.stack_size(before)
-    return pool
-
-
-class _Cache(Generic[T]):
-    """The values used last, by the text that they were made from. For one thread."""
-
-    def __init__(self) -> None:
-        self._values: OrderedDict[str, T] = OrderedDict()
-        self._size = 0  # of all keys: what the values take grows with it
-
-    def get(self, key: str) -> T | None:
-        if key in self._values:
-            self._values.move_to_end(key)
-        return self._values.get(key)
-
-    def put(self, key: str, value: T) -> None:
-        if key not in self._values:
-            self._size += len(key)
-        self._values[key] = value
-        while len(self._values) > 1 and (len(self._values) > CACHED or self._size > CACHED_SIZE):
-            oldest, _ = self._values.popitem(last=False)
-            self._size -= len(oldest)
-
-
-@dataclass(frozen=True)
-class _Part:
-    """A schema of a request, and how messages speak of it."""
-
-    schema: JsonObject
-    arguments: bool
-    title: str
-    path: str
-
-    @classmethod
-    def of(cls, tool: Callee) -> _Part:
-        return cls(tool.parameters, True, f"the parameters of tool {tool.name!r}", tool.path)
-
-    @classmethod
-    def of_answer(cls, schema: JsonObject) -> _Part:
-        return cls(schema, False, "response_format", "response_format.json_schema.schema")
-
-    def key(self) -> str:
-        return json.dumps([self.arguments, self.schema])
-
-    def refused(self, why: Refusal) -> InvalidRequest:
-        return InvalidRequest(f"{self.title} cannot be enforced: {why}", param=self.path)
 
 
 def _is_dead(matcher: Any) -> bool:

@@ -13,7 +13,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from prompts.payloads import PLACEHOLDER
+from prompts.payloads import PLACEHOLDER, Json
 from server.payloads.choice import arguments_rule
 from server.payloads.rules import JsonObject, Rules, SplitSpecial, json_value, pattern
 from server.payloads.texts import ended_text
@@ -24,10 +24,14 @@ MAX_CALLS = 32  # in one turn; a small model may never find an end
 
 @dataclass(frozen=True)
 class Offer:
-    """A tool that may be called: its name and the schema for the back end."""
+    """A tool that may be called: its name and the schema for the back end.
+
+    `input_lark`: its one argument is the text `input`, and this the grammar of it with its escapes.
+    """
 
     name: str
     schema: JsonObject
+    input_lark: str | None = None
 
 
 def json_grammar(schema: JsonObject) -> str:
@@ -58,6 +62,11 @@ def words_grammar(words: Words, split_special: SplitSpecial) -> str:
     rules = Rules(split_special)
     rules.add("start", words.rule(rules))
     return _lark(rules.lines)
+
+
+def lark_grammar(body: str) -> str:
+    """A grammar that is Lark text already: one of a client."""
+    return f"%llguidance {{}} {body}\n"  # in one line: messages count lines
 
 
 def calls_grammar(
@@ -128,7 +137,7 @@ def _call(rules: Rules, way: Surface, offer: Offer) -> str:
         if position % 2 == 0:
             body.append(rules.text(part, literal=way.literal))
         elif part == "args":
-            body.append(arguments_rule(rules, way.args, offer.schema, literal=way.literal))
+            body.append(_arguments(rules, way, offer))
         elif part:
             body.append(_placeholder(part, way.ids, offer.name))
     return " ".join(piece for piece in body if piece)
@@ -140,6 +149,18 @@ def _placeholder(kind: str, ids: str, name: str) -> str:
     if kind == "id" and ids == "kimi":
         return f"{json.dumps(f'functions.{name}:')} {pattern(IDS['index'])}"
     return pattern(IDS[ids] if kind == "id" else IDS["index"])
+
+
+def _arguments(rules: Rules, way: Surface, offer: Offer) -> str:
+    if offer.input_lark is not None and isinstance(way.args, Json):
+        return rules.new(input_grammar(offer.input_lark))
+    return arguments_rule(rules, way.args, offer.schema, literal=way.literal)
+
+
+def input_grammar(lark: str) -> str:
+    """The object with the one argument `input`, in the style of all others."""
+    begin, end = (json.dumps(text) for text in ('{"input": "', '"}'))
+    return f"{begin} %lark {{\n{lark}\n}} {end}"
 
 
 def _lark(lines: Sequence[str]) -> str:

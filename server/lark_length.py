@@ -19,7 +19,7 @@ _PIECE = re.compile(
 )
 
 
-def shortest_text(expressions: Mapping[str, str]) -> float:
+def shortest_text(expressions: dict[str, str]) -> float:
     """Of `start`, from the expressions by their names; infinite if there is none, or too entangled
     to tell.
     """

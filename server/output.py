@@ -10,6 +10,7 @@ import codecs
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
+from server.arguments import AsWritten, View
 from server.events import CallArguments, CallBegins, CallEnds, Event, FinishReason, Text
 from server.json_text import MAX_DIGITS
 from server.openings import Found, OpeningFinder
@@ -24,8 +25,9 @@ class OutputParser:
     `ways` are the surfaces in which calls of the tools `names` may be written, none if there can be
     no call. What looks like a call of another tool is text: no constraint held it. `stops` end
     text, never a call. `token_markers` are texts of special tokens. `calls_only`: there is no text,
-    whatever stands outside calls. `parameters` say of each tool what its parameters may be. Text
-    begins with `text_opening`, which is no part of it, and no call follows it then.
+    whatever stands outside calls. `views` make that of a client on the arguments, by tool;
+    `parameters` say of each tool what its parameters may be. Text begins with `text_opening`, which
+    is no part of it, and no call follows it then.
     """
 
     def __init__(
@@ -37,6 +39,7 @@ class OutputParser:
         stops: Sequence[str] = (),
         token_markers: Collection[str] = (),
         calls_only: bool = False,
+        views: Mapping[str, Callable[[], View]] | None = None,
         parameters: Mapping[str, Parameters] | None = None,
         text_opening: str = "",
     ) -> None:
@@ -54,6 +57,7 @@ class OutputParser:
         self._ways = ways
         self._parameters = parameters or {}
         self._new_id = new_id
+        self._views = views or {}
         self._text = _TextGate(stops)
         self._call: _Call | None = None
         self.calls = 0
@@ -77,6 +81,8 @@ class OutputParser:
 
     def end(self) -> list[Event]:
         """What was held back, after the last byte. A call cut in its opening is not shown."""
+        if self._call:
+            return list(self._call.cut())
         held = self._finder.held
         if self.stopped or self._outside_text or held.lstrip().startswith(tuple(self._markers)):
             return []
@@ -108,9 +114,10 @@ class OutputParser:
                 return b""
             self._text.call_follows()
         name = found.match["name"].decode()
+        view = self._views.get(name, AsWritten)()
         way = self._ways[_number(found)]
         reader = new_reader(way.args, self._parameters.get(name, {}))
-        self._call = _Call(CallBegins(self.calls, self._new_id(), name), reader)
+        self._call = _Call(CallBegins(self.calls, self._new_id(), name, view.custom), view, reader)
         self.calls += 1
         # From here on only calls can follow, and what joins them is no text.
         self._finder = OpeningFinder((), anywhere=self._heads)
@@ -142,9 +149,10 @@ def _number(found: Found) -> int:
 class _Call:
     """The arguments of one call. `rest` is what follows their end, None before."""
 
-    def __init__(self, begins: CallBegins, reader: Reader) -> None:
+    def __init__(self, begins: CallBegins, view: View, reader: Reader) -> None:
         self._begins: CallBegins | None = begins
         self._index = begins.index
+        self._view = view
         self._reader = reader
 
     @property
@@ -157,13 +165,23 @@ class _Call:
 
     def feed(self, data: bytes) -> Iterator[Event]:
         text = self._reader.feed(data)
-        if text:
-            if self._begins:
-                yield self._begins
-                self._begins = None
-            yield CallArguments(self._index, text)
+        yield from self._show(self._view.feed(text, last=self.rest is not None))
         if self.rest is not None:
+            yield from self._opening()
             yield CallEnds(self._index)
+
+    def cut(self) -> Iterator[Event]:
+        yield from self._show(self._view.cut())
+
+    def _show(self, text: str) -> Iterator[Event]:
+        if text:
+            yield from self._opening()
+            yield CallArguments(self._index, text)
+
+    def _opening(self) -> Iterator[Event]:
+        if self._begins:
+            yield self._begins
+            self._begins = None
 
 
 class _TextGate:

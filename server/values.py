@@ -7,21 +7,27 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from server.errors import ConstraintFailed
 from server.events import CallArguments, CallBegins, CallEnds
 from server.json_text import Layout, ValueTracker
 from server.output import OutputParser
-from server.schema.checker import Checker, Uncheckable
+from server.schema.checker import Complaint, Uncheckable
 
 _BEFORE = re.compile(rb"\A[^{\[]+")
 """What opens an answer in JSON and is no part of it."""
 
 
+class Checker(Protocol):
+    def complaints(self, value: Any) -> list[Complaint]:
+        """What a value breaks; empty if nothing. Raises Uncheckable."""
+        ...
+
+
 @dataclass(frozen=True)
 class Check:
-    """Holds a finished value to its schema. `needed`: the grammar says less than the schema."""
+    """Holds a finished value to what was asked. `needed`: the grammar says less than that."""
 
     checker: Checker
     needed: bool

@@ -14,13 +14,14 @@ import regex
 from jsonschema import Draft202012Validator, validators
 from jsonschema.exceptions import ValidationError
 
-from server.constraint import Callee, Constraint
+from server.constraint import Constraint
 from server.engine.sampler import Allowed, Sampling
 from server.engine.sequence import EndReason, Job
 from server.engine.sequence import Sequence as EngineSequence
 from server.engine.vocabulary import Vocabulary
 from server.errors import ConstraintFailed
 from server.events import CallArguments, CallBegins, CallEnds, Event, Reasoning, Text
+from server.plan import Callee
 from tests.fakes import byte_vocabulary
 
 MERGED = (

@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 from prompts.formats import HERMES, row_named
-from server.constraint import CACHED, Callee, ConstraintCompiler, Plan
+from server.compiling import CACHED
+from server.constraint import ConstraintCompiler
 from server.errors import InvalidRequest
+from server.plan import Callee, Plan
 from tests.driving import any_token, drive, fold, verdict
 from tests.fakes import byte_vocabulary
 
@@ -207,7 +209,7 @@ def test_only_so_many_are_kept() -> None:
 
 
 def test_only_so_much_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("server.constraint.CACHED_SIZE", 1000)
+    monkeypatch.setattr("server.compiling.CACHED_SIZE", 1000)
     compiler = ConstraintCompiler(byte_vocabulary(), can_retry=True)
     small, large = plan(CITY), plan(members(v={**TEXT, "description": "x" * 2000}))
     kept = compiler.compile_now(small)

@@ -15,11 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from prompts.formats import GENERIC, HERMES, ToolFormat
-from server.constraint import Callee, Constraint, ConstraintCompiler, Mode, Plan
+from server.constraint import Constraint, ConstraintCompiler
 from server.engine.sampler import Allowed
 from server.engine.vocabulary import Vocabulary
 from server.errors import ConstraintFailed
 from server.guide import MAX_TRIES, Guide
+from server.plan import Callee, Mode, Plan
 from tests.driving import (
     Driven,
     Writer,

@@ -15,13 +15,14 @@ from random import Random
 import pytest
 
 from prompts.formats import GENERIC, HERMES, ToolFormat
-from server.constraint import Callee, ConstraintCompiler, Mode, Plan
+from server.constraint import ConstraintCompiler
 from server.engine.engine import Engine, EngineOptions
 from server.engine.runner import LlamaRunner, RunnerOptions
 from server.engine.sampler import Sampling
 from server.engine.sequence import EndReason, Job
 from server.errors import ConstraintFailed
 from server.events import Event
+from server.plan import Callee, Mode, Plan
 from tests.driving import assert_satisfies, fold
 from tests.random_schemas import SchemaMaker
 

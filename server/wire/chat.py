@@ -14,7 +14,16 @@ from server.wire.body import JsonObject, Limits, read_object
 from server.wire.fields import refuse_unsupported
 from server.wire.messages import WireMessage
 from server.wire.sampling import SamplingFields
-from server.wire.tools import ToolChoice, WireChoice, WireTool, check_names, resolve_choice
+from server.wire.tools import (
+    APPLY_DEFAULTS,
+    CustomTool,
+    FunctionTool,
+    ToolChoice,
+    WireChoice,
+    WireTool,
+    check_names,
+    resolve_choice,
+)
 
 _OPTION = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _RENDERED = frozenset(
@@ -39,7 +48,8 @@ class ChatRequest(SamplingFields):
     """A chat-completions request. None means: not said, the server's or the model's default.
 
     `prompt_template` is the name of a template, never a path. `include_timings` adds where the time
-    went. `reasoning_budget` is the most tokens of reasoning.
+    went. `reasoning_budget` is the most tokens of reasoning. `apply_defaults` is for the tools that
+    do not say themselves.
     """
 
     model: str = Field(min_length=1)
@@ -63,6 +73,7 @@ class ChatRequest(SamplingFields):
         default_factory=dict
     )
     include_timings: bool = False
+    apply_defaults: bool = Field(False, alias=APPLY_DEFAULTS)
     prompt_template: str | None = Field(None, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")
 
     @model_validator(mode="after")
@@ -75,6 +86,9 @@ class ChatRequest(SamplingFields):
     def choice(self) -> ToolChoice:
         """Which tools may be called, whether one must be, and how many."""
         return resolve_choice(self.tool_choice, self.tools, parallel=self.parallel_tool_calls)
+
+    def applies_defaults(self, tool: FunctionTool | CustomTool) -> bool:
+        return self.apply_defaults if tool.apply_defaults is None else tool.apply_defaults
 
     @property
     def answer_schema(self) -> JsonObject | None:

@@ -16,9 +16,10 @@ import pytest
 
 from prompts.conversation import PastCall
 from prompts.formats import HERMES, render_calls
-from server.constraint import Callee, ConstraintCompiler, Plan
+from server.constraint import ConstraintCompiler
 from server.engine.vocabulary import Vocabulary
 from server.errors import InvalidRequest
+from server.plan import Callee, Plan
 from tests.driving import verdict
 from tests.fakes import byte_vocabulary
 from tests.schema.official import Case, NotAtHand, cases, fetch_suite

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from prompts.conversation import PastCall
 from prompts.formats import HERMES, render_calls
-from server.constraint import Callee, ConstraintCompiler, Plan
+from server.constraint import ConstraintCompiler
+from server.plan import Callee, Plan
 from server.schema import patterns
 from server.schema.patterns import BadPattern, complement, read
 from tests.driving import verdict

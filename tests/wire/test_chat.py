@@ -140,4 +140,5 @@ def test_a_depth_beyond_what_python_can_walk_is_refused() -> None:
 
 
 def test_the_request_has_a_json_schema_for_the_documentation() -> None:
-    assert set(ChatRequest.model_json_schema()["properties"]) == set(ChatRequest.model_fields)
+    names = {info.alias or name for name, info in ChatRequest.model_fields.items()}
+    assert set(ChatRequest.model_json_schema()["properties"]) == names
