@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -13,7 +13,7 @@ from prompts.bench.cases import Call
 # What goes wrong with calls that nothing constrains; the last ones also happen to constrained ones.
 Failure = Literal[
     "broken_json", "wrong_keys", "arguments_as_text", "unknown_tool", "wrong_type",
-    "missing_required", "bad_format", "other_schema",
+    "missing_required", "bad_format", "other_schema", "cut_off",
 ]  # fmt: skip
 NAME_KEYS = ("name", "tool", "tool_name", "function", "function_name", "action")
 ARGUMENT_KEYS = ("arguments", "parameters", "args", "params", "input", "action_input")
@@ -29,8 +29,12 @@ class Reading:
     failures: tuple[Failure, ...]
 
 
-def read_text(text: str) -> Reading:
-    """Calls as JSON anywhere in a text: bare, in a fence, in tags, one, several or a list."""
+def read_text(text: str, tools: Collection[str]) -> Reading:
+    """Calls as JSON anywhere in a text: bare, in a fence, in tags, one, several or a list.
+
+    Broken JSON and an object without a place for arguments may be anything: they are taken for a
+    call only if they name one of the `tools`.
+    """
     calls: list[Call] = []
     failures: list[Failure] = []
     at = 0
@@ -38,31 +42,34 @@ def read_text(text: str) -> Reading:
         try:
             value, at = _DECODER.raw_decode(text, found.start())
         except (ValueError, RecursionError):
-            if _LOOKS_LIKE_A_CALL.match(text, found.start()):
+            named = any(f'"{name}"' in text[found.start() :] for name in tools)
+            if named and _LOOKS_LIKE_A_CALL.match(text, found.start()):
                 failures.append("broken_json")
                 break  # what follows is inside of it
             at = found.start() + 1
             continue
         for one in value if isinstance(value, list) else [value]:
-            read = _read_call(one)
+            read = _read_call(one, tools)
             if read is not None:
                 calls.append(read[0])
                 failures += read[1]
     return Reading(tuple(calls), tuple(dict.fromkeys(failures)))
 
 
-def _read_call(value: Any) -> tuple[Call, list[Failure]] | None:
+def _read_call(value: Any, tools: Collection[str]) -> tuple[Call, list[Failure]] | None:
     """None for what does not name a tool."""
     if not isinstance(value, dict):
         return None
     if isinstance(value.get("function"), dict):  # as the API writes calls
-        inner = _read_call(value["function"])
+        inner = _read_call(value["function"], tools)
         return None if inner is None else (inner[0], [*inner[1], "wrong_keys"])
     key = next((one for one in NAME_KEYS if isinstance(value.get(one), str)), None)
     if key is None:
         return None
     failures: list[Failure] = []
     place = next((one for one in ARGUMENT_KEYS if one in value), None)
+    if place is None and value[key] not in tools:
+        return None
     arguments = value[place] if place else {k: v for k, v in value.items() if k != key}
     if key != "name" or place != "arguments":
         failures.append("wrong_keys")

@@ -21,8 +21,8 @@ _OF_ARGUMENTS: tuple[FaultKind, ...] = (
 
 @dataclass(frozen=True)
 class Marks:
-    """`name_right`: just the expected tools were called; `arguments_right`: what is None if the
-    names are not. Optional arguments are counted over all calls. `valid` is by the tool's schema.
+    """`name_right`: just the expected tools were called; `arguments_right` is None if they
+    were not. Optional arguments are counted over all calls. `valid` is by the tool's schema.
     """
 
     right: bool
@@ -42,10 +42,11 @@ def mark(case: Case, reading: Reading) -> Marks:
     """Marks of an answer with these calls."""
     fault: Fault | None = check(case, reading.calls)
     failures = (*reading.failures, *_schema_failures(case, reading.calls))
+    valid_json = not {"broken_json", "cut_off"} & set(failures)
     name_right = _names_right(case, reading.calls)
     pairs = list(_pairs(case, reading.calls))
     return Marks(
-        right=fault is None and "broken_json" not in failures,
+        right=fault is None and valid_json,
         fault=fault.kind if fault else None,
         detail=fault.text if fault else "",
         called=bool(reading.calls),
@@ -53,7 +54,7 @@ def mark(case: Case, reading: Reading) -> Marks:
         arguments_right=(fault is None or fault.kind not in _OF_ARGUMENTS) if name_right else None,
         added_optional=sum(_added(case, *pair) for pair in pairs),
         missing_optional=sum(_missing(case, *pair) for pair in pairs),
-        valid_json="broken_json" not in failures,
+        valid_json=valid_json,
         valid_schema=not set(failures) - {"wrong_keys", "arguments_as_text"},
         failures=tuple(dict.fromkeys(failures)),
     )

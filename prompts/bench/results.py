@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from prompts.bench.cases import Case, JsonObject
-from prompts.bench.lenient import read_calls, read_text
+from prompts.bench.lenient import Reading, read_calls, read_text
 from prompts.bench.marks import Marks, mark
 from prompts.bench.statistics import Difference, difference
 from server.errors import SetupError
@@ -37,7 +37,8 @@ class Arm:
 class Answer:
     """What came; `calls` are names and arguments as text. Times in seconds from the sending.
 
-    None is what the server does not tell. With an `error` there is no answer to judge.
+    None is what the server does not tell; `cut`: it ended at the token limit. With an `error`
+    there is no answer to judge.
     """
 
     calls: tuple[tuple[str, str], ...] = ()
@@ -47,6 +48,7 @@ class Answer:
     prompt_tokens: int | None = None
     output_tokens: int | None = None
     forward_passes: int | None = None
+    cut: bool = False
     error: str | None = None
 
 
@@ -72,7 +74,10 @@ def judge(arm: Arm, case: Case, answer: Answer) -> Row:
     """The row of an answer. Text is read for calls only where nothing constrained it."""
     reading = read_calls(answer.calls)
     if not arm.constrained and not answer.calls:
-        reading = read_text(answer.text)
+        reading = read_text(answer.text, case.types)
+    if answer.cut:  # what is broken then is no fault of the writing
+        failures = ("cut_off" if one == "broken_json" else one for one in reading.failures)
+        reading = Reading(reading.calls, tuple(failures))
     return Row(
         arm=arm,
         case=case.id,

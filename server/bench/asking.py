@@ -16,6 +16,7 @@ import httpx
 from prompts.bench.cases import Case
 from prompts.bench.results import Answer, Arm
 from prompts.bench.run import body_of
+from prompts.select import OWN_TEMPLATES
 from server.commands.chunks import ChunkReader, message_of, sse_data
 from server.commands.endpoint import Done
 from server.errors import CallwrightError
@@ -52,7 +53,7 @@ class Asker:
             if arm.constrained:
                 await self._chat(body, took)
             else:
-                await self._complete(body, took)
+                await self._complete(arm, body, took)
         except httpx.HTTPError as exc:
             took.error = str(exc) or type(exc).__name__
         except CallwrightError as exc:
@@ -73,17 +74,26 @@ class Asker:
         for piece in reader.end():
             took.take(piece)
 
-    async def _complete(self, body: JsonObject, took: _Answering) -> None:
+    async def _complete(self, arm: Arm, body: JsonObject, took: _Answering) -> None:
         root = self._base.removesuffix("/v1")
         asked = {key: body[key] for key in body if key not in ("temperature", "max_tokens")}
         tokens = await self._post(f"{root}/tokenize", asked)
         rest = {key: body[key] for key in ("model", "temperature", "max_tokens")}
+        own = OWN_TEMPLATES.get(arm.template)
+        if own is not None and own.row.end:  # else the model's own end of a turn is enough
+            rest["stop"] = list(own.row.end)
         took.begin()  # the time of an answer begins when its prompt is sent
         reply = await self._post(f"{self._base}/completions", {**rest, "prompt": tokens["tokens"]})
         usage = reply["usage"]
         took.take(Text(str(reply["choices"][0]["text"])))
         took.first_s = None  # it came in one piece
-        took.take(Done("stop", Usage(usage["prompt_tokens"], usage["completion_tokens"])))
+        cut = reply["choices"][0]["finish_reason"] == "length"
+        took.take(
+            Done(
+                "length" if cut else "stop",
+                Usage(usage["prompt_tokens"], usage["completion_tokens"]),
+            )
+        )
 
     async def _post(self, url: str, body: JsonObject) -> Any:
         reply = await self._http.post(url, json=body)
@@ -123,6 +133,7 @@ class _Answering:
         self._calls: list[tuple[str, str]] = []
         self._usage: Usage | None = None
         self._passes: int | None = None
+        self._cut = False
         self.begin()
 
     def begin(self) -> None:
@@ -139,6 +150,7 @@ class _Answering:
                 self._calls[-1] = (name, before + text)
             case Done():
                 self._usage = piece.usage
+                self._cut = piece.reason == "length"
         if self.first_s is None and isinstance(piece, Text | Reasoning | CallBegins):
             self.first_s = round(time.perf_counter() - self._began, 4)
 
@@ -157,5 +169,6 @@ class _Answering:
             prompt_tokens=self._usage.prompt_tokens if self._usage else None,
             output_tokens=self._usage.completion_tokens if self._usage else None,
             forward_passes=self._passes,
+            cut=self._cut,
             error=self.error,
         )

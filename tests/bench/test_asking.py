@@ -10,6 +10,7 @@ from server.bench.asking import Asker, is_callwright
 from server.bench.peers import free_port
 from server.commands.remote import base_url
 from tests.bench.helpers import fake_server
+from tests.fakes import Scripts
 from tests.prompts.bench.samples import case
 from tests.serving import call, live, rig
 
@@ -51,6 +52,13 @@ async def test_the_baseline_continues_the_same_prompt_as_text() -> None:
         free = await asked(server.url, Arm("scripted", constrained=False))
     assert (free.text, free.calls, free.error) == ("It is sunny.", (), None)
     assert free.prompt_tokens == held.prompt_tokens
+
+
+async def test_the_baseline_ends_where_the_template_ends_a_turn() -> None:
+    says = Scripts({"": "It is sunny.\n### User: more"}, "### Assistant\n")
+    with live(rig(says)) as server:
+        free = await asked(server.url, Arm("scripted", "generic", constrained=False))
+    assert (free.text, free.error, free.cut) == ("It is sunny.", None, False)
 
 
 async def test_what_a_server_refuses_is_the_answers_error() -> None:

@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prompts.bench.cases import Call
-from prompts.bench.lenient import read_calls, read_text
+from prompts.bench.lenient import Reading, read_calls, read_text
 
+TOOLS = ("get_weather", "get_time")
 PORTO = Call("get_weather", {"city": "Porto"})
 
 
@@ -29,17 +30,23 @@ PORTO = Call("get_weather", {"city": "Porto"})
     ],
 )
 def test_a_call_in_a_text(text: str, failures: Any) -> None:
-    reading = read_text(text)
+    reading = read_text(text, TOOLS)
     assert reading.calls == (PORTO,)
     assert reading.failures == failures
 
 
 def test_texts_without_a_readable_call() -> None:
-    assert read_text("It is sunny [citation 1].").calls == ()
-    assert read_text('{"name": "get_weather", "arguments": {"city": "Por').failures == (
-        "broken_json",
-    )
-    assert read_text('{"city": "Porto"}').calls == ()
+    assert read_text("It is sunny [citation 1].", TOOLS).calls == ()
+    cut = '{"name": "get_weather", "arguments": {"city": "Por'
+    assert read_text(cut, TOOLS).failures == ("broken_json",)
+    assert read_text('{"city": "Porto"}', TOOLS).calls == ()
+
+
+def test_json_that_names_no_tool_is_an_example_of_something() -> None:
+    assert read_text('{"name": "Guitar Lessons", "city": "Nashville"}', TOOLS) == Reading((), ())
+    assert read_text('{"name": "Guitar Lessons", "descr', TOOLS) == Reading((), ())
+    unknown = read_text('{"name": "get_rain", "arguments": {}}', TOOLS)
+    assert unknown.calls == (Call("get_rain", {}),)
 
 
 def test_calls_of_an_api() -> None:
@@ -50,4 +57,4 @@ def test_calls_of_an_api() -> None:
 
 @given(st.text(alphabet='{}[]":,name argumts\\\n1', max_size=60))
 def test_no_text_is_an_error(text: str) -> None:
-    read_text(text)
+    read_text(text, TOOLS)

@@ -36,7 +36,10 @@ def test_classes_of_failures() -> None:
 
 
 def test_wrong_keys_are_forgiven_and_noted() -> None:
-    found = mark(case(TRUTH), read_text('{"tool": "get_weather", "city": "Porto", "days": 3}'))
+    found = mark(
+        case(TRUTH),
+        read_text('{"tool": "get_weather", "city": "Porto", "days": 3}', ["get_weather"]),
+    )
     assert found.right
     assert found.failures == ("wrong_keys",)
 

@@ -76,6 +76,14 @@ def test_only_unconstrained_text_is_read_for_calls() -> None:
     assert (free.marks.right, held.marks.right, held.marks.fault) == (True, False, "no_call")
 
 
+def test_a_call_that_was_cut_is_not_held_for_broken() -> None:
+    answer = Answer((("get_weather", '{"city": "Po'),), cut=True)
+    marks = judge(A, cases()[0], answer).marks
+    assert (marks.right, marks.valid_json) == (False, False)
+    assert "cut_off" in marks.failures
+    assert "broken_json" not in marks.failures
+
+
 def test_the_request() -> None:
     body = body_of(A, cases()[0], tool_choice="required", max_tokens=9)
     assert (body["prompt_template"], body["tool_choice"], body["max_tokens"]) == (
