@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from jsonschema import Draft202012Validator, FormatChecker
 from jsonschema.exceptions import SchemaError
+from referencing.exceptions import Unresolvable
 
 from prompts.bench.cases import Call, Case, ExpectedCall
 from prompts.bench.lenient import Failure, Reading, keyword_failures
@@ -101,6 +103,6 @@ def _schema_failures(case: Case, calls: Sequence[Call]) -> Iterator[Failure]:
         validator = Draft202012Validator(schema, format_checker=FormatChecker())
         try:
             keywords = [str(error.validator) for error in validator.iter_errors(call.arguments)]
-        except (SchemaError, RecursionError):
+        except (SchemaError, Unresolvable, RecursionError, re.error):
             keywords = ["$ref"]
         yield from keyword_failures(iter(keywords))

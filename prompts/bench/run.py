@@ -55,7 +55,8 @@ async def run(
 ) -> None:
     """Ask for all of `todo`, `parallel` at a time, and append each row to `path` at once.
 
-    What was written stays when it is cancelled; the same call goes on from there.
+    What was written stays when it is cancelled; the same call goes on from there. Raises OSError
+    if a row cannot be written.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     cut_unfinished(path)
@@ -69,6 +70,9 @@ async def run(
                 file.flush()
                 tick(row)
 
-        async with asyncio.TaskGroup() as group:
-            for _ in range(min(parallel, len(todo))):
-                group.create_task(work())
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(min(parallel, len(todo))):
+                    group.create_task(work())
+        except ExceptionGroup as failed:  # a full disk, say, which the command can tell
+            raise failed.exceptions[0] from None

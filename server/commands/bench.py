@@ -6,8 +6,6 @@ import argparse
 import json
 import math
 import secrets
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -16,11 +14,12 @@ from server import config
 from server.bench.bodies import MODES
 from server.bench.workloads import WORKLOADS, Closed, Level, Open, Series
 from server.commands import templates
+from server.commands.measuring import positive, progress
 from server.errors import SetupError
 
 if TYPE_CHECKING:
     from server.bench.report import Comparison
-    from server.bench.session import Plan, Watcher
+    from server.bench.session import Plan
 
 EPILOG = """\
 examples:
@@ -117,12 +116,12 @@ def _add_servers(load: argparse.ArgumentParser) -> None:
     load.add_argument("--against-api-key", metavar="KEY", help="API key of the second server")
     load.add_argument("--llama-server", metavar="PATH", help="the program, where it is not on PATH")
     load.add_argument(
-        "--threads", type=_positive, default=argparse.SUPPRESS, metavar="N",
+        "--threads", type=positive, default=argparse.SUPPRESS, metavar="N",
         help=f"threads of the servers that are started (default: {THREADS}); with a URL, a note"
         " for the report",
     )  # fmt: skip
     load.add_argument(
-        "--context-length", type=_positive, default=CONTEXT_LENGTH, metavar="N",
+        "--context-length", type=positive, default=CONTEXT_LENGTH, metavar="N",
         help="tokens of KV cache of the servers that are started (default: %(default)s)",
     )  # fmt: skip
     config.add_flags(load, ("models_dir", "offline"))
@@ -144,7 +143,7 @@ def _add_requests(load: argparse.ArgumentParser) -> None:
         " answered; times count from when a request was due",
     )  # fmt: skip
     load.add_argument(
-        "--rounds", type=_positive, metavar="N",
+        "--rounds", type=positive, metavar="N",
         help="rounds (default: at least 5, and at least 20 answers from each server)",
     )  # fmt: skip
     load.add_argument(
@@ -152,14 +151,8 @@ def _add_requests(load: argparse.ArgumentParser) -> None:
     )
 
 
-def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1")
-    return int(text)
-
-
 def _counts(text: str) -> tuple[int, ...]:
-    return tuple(map(_positive, text.split(",")))
+    return tuple(map(positive, text.split(",")))
 
 
 def _rate(text: str) -> float:
@@ -246,24 +239,3 @@ def _on_started(args: argparse.Namespace, plan: Plan) -> list[Comparison]:
     dialogues = len(peers) * plan.dialogues(2) if peers else plan.dialogues(1)
     with sigterm_unwinds(), progress(dialogues) as watcher:
         return compare_started(plan, rig, peers, key, watcher)
-
-
-@contextmanager
-def progress(dialogues: int) -> Iterator[Watcher]:
-    """A bar on stderr with the level that runs and the time left; off a terminal only the level."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-    from rich.progress import TimeRemainingColumn as TimeLeft
-
-    from server.bench.session import Watcher
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeLeft())
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("", total=dialogues)
-
-        def begin(text: str) -> None:
-            bar.update(task, description=text)
-            if not console.is_terminal:
-                console.print(text)
-
-        yield Watcher(begin=begin, tick=lambda: bar.advance(task))

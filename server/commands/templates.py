@@ -14,6 +14,7 @@ from rich.console import Console
 
 from prompts.bench.bfcl import CATEGORIES
 from server import config
+from server.commands.measuring import positive, progress
 from server.errors import SetupError
 
 if TYPE_CHECKING:
@@ -60,7 +61,9 @@ def add_actions(actions: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     )
     run.add_argument("--dataset", nargs="+", default=list(DEFAULT_DATASETS), metavar="SET",
                      help=f"see below (default: {' '.join(DEFAULT_DATASETS)})")  # fmt: skip
-    run.add_argument("--sample", type=int, metavar="N", help="so many cases, of all categories")
+    run.add_argument(
+        "--sample", type=positive, metavar="N", help="so many cases, of all categories"
+    )
     run.add_argument("--seed", type=int, default=1, metavar="S", help="draws another sample")
     run.add_argument(
         "--baseline",
@@ -74,6 +77,10 @@ def add_actions(actions: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     both = actions.add_parser("compare", help="two runs, case by case")
     both.add_argument("a", type=Path, metavar="A", help="folder or results.jsonl of a run")
     both.add_argument("b", type=Path, metavar="B", help="of the other one")
+    both.add_argument(
+        "--wish", type=float, default=5.0, metavar="POINTS",
+        help="difference that you would want to see, in points of a hundred (default: 5)",
+    )  # fmt: skip
     both.set_defaults(run=run_compare)
 
     init = actions.add_parser("init", help="write an example of cases of your own")
@@ -100,9 +107,9 @@ def _add_asking(parser: argparse.ArgumentParser, url: str = "url") -> None:
     )
     parser.add_argument("--api-key", action="append", default=argparse.SUPPRESS, metavar="KEY")
     parser.add_argument("--tool-choice", choices=("auto", "required"), default="auto")
-    parser.add_argument("--max-tokens", type=int, default=512, metavar="N",
+    parser.add_argument("--max-tokens", type=positive, default=512, metavar="N",
                         help="most tokens of an answer (default: %(default)s)")  # fmt: skip
-    parser.add_argument("--parallel", type=int, default=4, metavar="N",
+    parser.add_argument("--parallel", type=positive, default=4, metavar="N",
                         help="requests at the same time (default: %(default)s)")  # fmt: skip
     config.add_flags(parser, ("models_dir", "offline"))
 
@@ -192,7 +199,6 @@ def _ask(
     from prompts.bench.run import left_to_do, run
     from server.bench.asking import Asker, is_callwright
     from server.bench.client import TIMEOUT
-    from server.commands.bench import progress
 
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     is_ours = is_callwright(url, headers)
@@ -243,6 +249,10 @@ def _show(rows: Sequence[Row]) -> None:
 def run_compare(args: argparse.Namespace) -> int:
     """Each arm of A against the same arm of B, or the only one against the only one."""
     from prompts.bench.results import arms_of, compare, read_rows
+    from prompts.bench.statistics import rows_needed
+
+    if not 0 < args.wish <= 100:
+        raise SetupError(f"--wish {args.wish:g} is not a number of points from 0 to 100")
 
     a, b = read_rows(args.a), read_rows(args.b)
     arms = [(one, one) for one in arms_of(a) if one in arms_of(b)]
@@ -256,6 +266,10 @@ def run_compare(args: argparse.Namespace) -> int:
         )
         name = one.name if one == other else f"A: {one.name}, B: {other.name}"
         print(f"{name}: {found.verdict}")
+        if not found.is_shown and found.rows:
+            discordant = (found.only_a + found.only_b) / found.rows
+            needed = rows_needed(args.wish / 100, discordant)
+            print(f"  a difference of {args.wish:g} points needs about {needed} cases to be shown")
     return 0
 
 

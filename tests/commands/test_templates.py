@@ -45,7 +45,11 @@ def test_from_an_example_to_a_report_and_a_comparison(tmp_path: Path, capfd: Cap
     assert "Summary" in (tmp_path / "a" / "report.html").read_text("utf-8")
     capfd.readouterr()
     assert main(["bench", "compare", str(tmp_path / "a"), str(tmp_path / "b")]) == 0
-    assert capfd.readouterr().out.startswith("m / default: no difference shown (p = ")
+    out = capfd.readouterr().out
+    assert out.startswith("m / default: no difference shown (p = ")
+    assert "a difference of 5 points needs about" in out
+    both = ["bench", "compare", str(tmp_path / "a"), str(tmp_path / "b")]
+    assert main([*both, "--wish", "0"]) == 1
 
 
 def test_verify_fails_for_few_phrasings_and_for_wrong_answers(

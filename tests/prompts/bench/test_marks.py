@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
+
+import pytest
 
 from prompts.bench.cases import Call
 from prompts.bench.lenient import Reading, read_text
@@ -49,3 +52,12 @@ def test_calls_where_none_fits() -> None:
     assert (quiet.right, quiet.called, quiet.name_right) == (True, False, True)
     loud = mark(case(category="irrelevance"), Reading((Call("get_time", {"zone": "WET"}),), ()))
     assert (loud.right, loud.called, loud.fault) == (False, True, "unwanted_call")
+
+
+@pytest.mark.parametrize("schema", [{"$ref": "#/none"}, {"type": "string", "pattern": "("}])
+def test_a_schema_that_cannot_be_followed_is_no_crash(schema: dict[str, Any]) -> None:
+    one = case(TRUTH)
+    function = {"name": "get_weather", "parameters": {"properties": {"city": schema}}}
+    odd = dataclasses.replace(one, tools=({"type": "function", "function": function},))
+    found = mark(odd, Reading((Call("get_weather", {"city": "Porto"}),), ()))
+    assert found.failures == ("other_schema",)

@@ -48,6 +48,15 @@ def test_a_run_goes_on_where_it_was_cut(tmp_path: Path) -> None:
     assert left_to_do([A, B], cases(), path) == []
 
 
+def test_a_row_that_cannot_be_written_is_told_plainly(tmp_path: Path) -> None:
+    def full(_: Row) -> None:
+        raise OSError(28, "No space left on device")
+
+    todo = [(A, one) for one in cases()]
+    with pytest.raises(OSError, match="No space"):
+        asyncio.run(run(todo, ask, tmp_path / "results.jsonl", parallel=3, tick=full))
+
+
 def test_errors_are_asked_again(tmp_path: Path) -> None:
     path = tmp_path / "results.jsonl"
     path.write_text(write_row(judge(A, cases()[0], Answer(error="status 500"))) + "\n")
