@@ -5,23 +5,25 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import asdict, dataclass
 
 from prompts.guard import GUARD
 from prompts.render import Renderer
 from prompts.tool_format import ToolFormat
 from server.config import Settings
-from server.constraint import ConstraintCompiler
-from server.engine.engine import Engine, Generation
+from server.constraint import Callee, ConstraintCompiler, Plan
+from server.ending import Ending, Ends, ends_of
+from server.engine.engine import Engine
+from server.engine.generation import Generation
 from server.engine.sequence import Job
 from server.engine.vocabulary import Vocabulary
 from server.errors import ContextOverflow, TimedOut
 from server.events import Event, Finish, Usage
 from server.output import OutputParser
-from server.plan import Callee, Plan
 from server.renderers import Renderers
 from server.sampling import sampling_of
+from server.scoring import ScoreQueue
 from server.thinking import Thinking, ThinkingParser, Thoughts, ThoughtsMaker
 from server.wire.chat import ChatRequest
 from server.wire.history import to_conversation
@@ -52,7 +54,12 @@ class ChatService:
         self._context_length = context_length
 
     async def start(self, request: ChatRequest) -> Answer:
-        """Everything that can be refused is refused here, before the first event.
+        """As `start_all`, for a request with one choice."""
+        [answer] = await self.start_all(request)
+        return answer
+
+    async def start_all(self, request: ChatRequest) -> tuple[Answer, ...]:
+        """An answer for each choice; everything that can be refused is refused here.
 
         Raises InvalidRequest, ContextOverflow, Busy, ShuttingDown.
         """
@@ -65,28 +72,55 @@ class ChatService:
                 " including the answer",
                 param="messages",
             )
-        row = renderer.row_after(text, continues=_continues(request))
+        row = renderer.row_after(text, continues=request.continues_final)
         constraint = await self._compiler.compile(_plan(request, row))
-        guide = constraint.guide()
-        parser = constraint.parser(new_id=new_call_id, stops=request.stop)
-        thoughts = self._thoughts_of(request, renderer, text)
-        thinking = Thinking(guide, thoughts) if thoughts else None
-        job = Job(
-            prompt=prompt,
-            constraint=thinking or guide,
-            sampling=sampling_of(
-                request, self._vocabulary, self._settings.temperature, formal=_is_formal(request)
-            ),
-            max_tokens=min(request.token_limit or room, room),
+        max_tokens = min(request.token_limit or room, room)
+        ends = ends_of(request, self._vocabulary, max_tokens)
+        sampling = sampling_of(
+            request, self._vocabulary, self._settings.temperature, formal=_is_formal(request)
         )
-        generation = await self._engine.submit(job)
+        thoughts = self._thoughts_of(request, renderer, text)
+        answers: list[Answer] = []
+        try:
+            for index in range(request.n):
+                guide = constraint.guide()
+                thinking = Thinking(guide, thoughts) if thoughts else None
+                held = thinking or guide
+                ending = Ending(held, ends, self._vocabulary.end) if ends != Ends() else None
+                job = Job(
+                    prompt=prompt,
+                    constraint=ending or held,
+                    sampling=sampling.of_choice(index),
+                    max_tokens=max_tokens,
+                    top_logprobs=request.top_logprobs if request.logprobs else None,
+                )
+                parser = constraint.parser(new_id=new_call_id, stops=request.stop)
+                reader = ThinkingParser(parser, thoughts) if thoughts else parser
+                # The first one prefills the prompt, the others share its cells.
+                generation = await self._engine.submit(job)
+                answers.append(self._answer(request, generation, reader, ending, thinking))
+        except BaseException:
+            for answer in answers:
+                answer.generation.cancel()
+            raise
+        return tuple(answers)
+
+    def _answer(
+        self,
+        request: ChatRequest,
+        generation: Generation,
+        parser: OutputParser | ThinkingParser,
+        ending: Ending | None,
+        thinking: Thinking | None,
+    ) -> Answer:
         return Answer(
             generation,
-            ThinkingParser(parser, thoughts) if thoughts else parser,
+            parser,
             self._vocabulary,
             timeout_s=self._settings.request_timeout_s or None,
             logs_text=self._settings.log_prompts,
             include_timings=request.include_timings,
+            ending=ending,
             thinking=thinking,
         )
 
@@ -98,7 +132,7 @@ class ChatService:
         self, request: ChatRequest, renderer: Renderer, prompt: str
     ) -> Thoughts | None:
         """How the answer to a prompt may think first, None if it does not."""
-        start = None if _continues(request) else renderer.thinking(prompt)
+        start = None if request.continues_final else renderer.thinking(prompt)
         if start is None:
             return None
         budget = request.reasoning_budget
@@ -111,7 +145,7 @@ class ChatService:
     def _prompt(self, request: ChatRequest, renderer: Renderer) -> tuple[str, list[int]]:
         """The prompt as text, and its tokens."""
         conversation = to_conversation(request)
-        text = renderer.render(conversation, continue_final=_continues(request))
+        text = renderer.render(conversation, continue_final=request.continues_final)
         if self._settings.log_prompts:
             log.info("prompt: %s", text)
         return text, self._vocabulary.encode_prompt(text, GUARD)
@@ -119,12 +153,6 @@ class ChatService:
 
 def _is_formal(request: ChatRequest) -> bool:
     return request.choice.mode != "none" or request.answer_schema is not None
-
-
-def _continues(request: ChatRequest) -> bool:
-    """Whether the answer goes on with the text of the last message."""
-    last = request.messages[-1]
-    return last.role == "assistant" and not last.calls
 
 
 def _plan(request: ChatRequest, row: ToolFormat) -> Plan:
@@ -137,13 +165,9 @@ def _plan(request: ChatRequest, row: ToolFormat) -> Plan:
             Callee(
                 tool.name,
                 tool.held,
-                path=f"tools[{index}].{tool.path}",
-                custom=tool.type == "custom",
-                lark=tool.lark,
-                pattern=tool.pattern,
-                defaults=request.applies_defaults(tool),
+                path=request.path_of(index),
             )
-            for index, tool in enumerate(request.tools)
+            for index, tool in enumerate(request.offered)
             if tool.name in choice.names
         ),
         parallel=choice.parallel,
@@ -161,22 +185,29 @@ class Answer:
     timeout_s: float | None
     logs_text: bool
     include_timings: bool
+    ending: Ending | None = None
     thinking: Thinking | None = None
 
     async def events(self) -> AsyncGenerator[Event, None]:
         """The events of the answer; the last one is Finish. Raises what generation failed with."""
         tokens: list[int] = []
+        scores = ScoreQueue(self.vocabulary)
         end = "left"  # by the client, unless something else comes first
         try:
             async for update in self.generation.updates(self.timeout_s):
+                shown = self._shown(update.tokens, len(tokens))
                 tokens += update.tokens
-                for event in self.parser.feed(self.vocabulary.decode(list(update.tokens))):
-                    yield event
-                if update.end is not None or self.parser.stopped:
-                    for event in self.parser.end():
-                        yield event
+                scores.add(update.scores[: len(shown)])
+                events = self.parser.feed(self.vocabulary.decode(shown))
+                ended = update.end is not None or self.parser.stopped
+                if ended:
+                    events += self.parser.end()
                     end = reason = self.parser.finish_reason(update.end or "stop")
-                    yield Finish(reason, self._usage(len(tokens)), self._timings())
+                    events.append(Finish(reason, self._usage(len(tokens)), self._timings()))
+                for event in events:
+                    for told in (*scores.before(event, stopped=self.parser.stopped), event):
+                        yield told
+                if ended:
                     return
         except TimeoutError:
             end = "timeout"
@@ -187,6 +218,11 @@ class Answer:
         finally:
             self.generation.cancel()
             self._log(end, tokens)
+
+    def _shown(self, tokens: Sequence[int], before: int) -> list[int]:
+        """Those of the next tokens that may be shown, of which there were `before`."""
+        length = self.ending.length if self.ending is not None else None
+        return list(tokens if length is None else tokens[: max(0, length - before)])
 
     def _usage(self, completion_tokens: int) -> Usage:
         sequence = self.generation.sequence

@@ -28,6 +28,8 @@ def sampling_of(
     if temperature is not None:
         default = temperature
     given = {name: value for name in _NAMES if (value := getattr(fields, name)) is not None}
+    if fields.repetition_penalty is not None:
+        given["repeat_penalty"] = fields.repetition_penalty
     return Sampling(
         temperature=default if fields.temperature is None else fields.temperature,
         seed=None if fields.seed is None else fields.seed % 2**64,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
@@ -17,34 +18,70 @@ def folded(answer: httpx.Response) -> dict[str, Any]:
     assert done.data == "[DONE]"
     heads = {json.dumps([c.data[k] for k in ("id", "object", "created", "model")]) for c in chunks}
     assert len(heads) == 1
-    message: dict[str, Any] = {"role": "assistant", "content": None}
-    calls: list[dict[str, Any]] = []
-    reasons, usage = [], None
-    assert chunks[0].data["choices"][0]["delta"] == {"role": "assistant"}
-    for chunk in chunks[1:]:
+    choices: list[_Choice] = []
+    usage = None
+    for chunk in chunks:
         assert chunk.event == "message"
         assert "error" not in chunk.data
+        assert usage is None, "something follows the usage"
         if not chunk.data["choices"]:
             usage = chunk.data["usage"]
             continue
         assert "usage" not in chunk.data
-        [choice] = chunk.data["choices"]
-        reasons += [choice["finish_reason"]] if choice["finish_reason"] else []
-        delta = choice["delta"]
-        if "content" in delta:
-            message["content"] = (message["content"] or "") + delta["content"]
-        if "reasoning_content" in delta:
-            said = message.get("reasoning_content", "")
-            message["reasoning_content"] = said + delta["reasoning_content"]
-        for piece in delta.get("tool_calls", []):
-            _add(calls, piece)
-    if calls:
-        message["tool_calls"] = calls
-    [reason] = reasons
-    return {
-        "choices": [{"index": 0, "message": message, "finish_reason": reason}],
-        "usage": usage,
-    }
+        [piece] = chunk.data["choices"]
+        if piece["delta"].get("role"):
+            assert piece["delta"] == {"role": "assistant"}
+            assert piece["index"] == len(choices)
+            choices.append(_Choice())
+        else:
+            choices[piece["index"]].add(piece)
+    return {"choices": [one.plain(index) for index, one in enumerate(choices)], "usage": usage}
+
+
+@dataclass
+class _Choice:
+    content: str = ""
+    reasoning: str = ""
+    calls: list[dict[str, Any]] = field(default_factory=list)
+    function_call: dict[str, str] | None = None
+    logprobs: list[dict[str, Any]] = field(default_factory=list)
+    reason: str | None = None
+
+    def add(self, piece: dict[str, Any]) -> None:
+        assert self.reason is None, "something follows the finish_reason"
+        self.reason = piece["finish_reason"]
+        delta = piece["delta"]
+        assert None not in delta.values()
+        self.content += delta.get("content", "")
+        self.reasoning += delta.get("reasoning_content", "")
+        for call in delta.get("tool_calls", []):
+            _add(self.calls, call)
+        if more := delta.get("function_call"):
+            self._add_legacy(more)
+        if "logprobs" in piece:
+            assert piece["logprobs"]["content"]
+            self.logprobs += piece["logprobs"]["content"]
+
+    def _add_legacy(self, more: dict[str, str]) -> None:
+        if self.function_call is None:
+            assert set(more) == {"name", "arguments"}
+            assert more["arguments"] == ""
+            self.function_call = dict(more)
+        else:
+            assert set(more) == {"arguments"}
+            self.function_call["arguments"] += more["arguments"]
+
+    def plain(self, index: int) -> dict[str, Any]:
+        assert self.reason is not None
+        message: dict[str, Any] = {"role": "assistant", "content": self.content or None}
+        if self.reasoning:
+            message["reasoning_content"] = self.reasoning
+        if self.calls:
+            message["tool_calls"] = self.calls
+        if self.function_call is not None:
+            message["function_call"] = self.function_call
+        choice = {"index": index, "message": message, "finish_reason": self.reason}
+        return {**choice, "logprobs": {"content": self.logprobs}} if self.logprobs else choice
 
 
 def _add(calls: list[dict[str, Any]], piece: dict[str, Any]) -> None:

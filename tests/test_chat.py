@@ -217,8 +217,9 @@ async def test_a_response_format_beside_a_decided_tool_choice(choice: str) -> No
         ({"logit_bias": {"999999": 1}}, "logit_bias"),
         ({"prompt_template": "nope"}, "prompt_template"),
         ({"prompt_template": "../../etc/passwd"}, "prompt_template"),
-        ({"n": 2}, "n"),
-        ({"logprobs": True}, "logprobs"),
+        ({"n": 9}, "n"),
+        ({"logprobs": True, "top_logprobs": 21}, "top_logprobs"),
+        ({"typical_p": 0.5}, "typical_p"),
     ],
 )  # fmt: skip
 @PLAIN_AND_STREAMED

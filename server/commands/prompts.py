@@ -105,11 +105,7 @@ def run_render(args: argparse.Namespace, settings: config.Settings) -> None:
     facts = _NO_MODEL if without_model else _facts(settings)
     setting = args.template or request.prompt_template or settings.prompt_template
     renderer = choose(facts, setting)
-    conversation = to_conversation(request)
-    last = conversation.messages[-1]
-    prompt = renderer.render(
-        conversation, continue_final=last.role == "assistant" and not last.calls
-    )
+    prompt = renderer.render(to_conversation(request), continue_final=request.continues_final)
     print(
         f"template {renderer.template_name}, format {renderer.row.name}, for {facts.name}",
         file=sys.stderr,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
@@ -40,6 +40,13 @@ class Sampling:
     presence_penalty: float = 0.0
     repeat_penalty: float = 1.0
     logit_bias: Mapping[int, float] = field(default_factory=dict)
+
+    def of_choice(self, index: int) -> Sampling:
+        """The same for one of several answers: the seed of the first, and others made from it."""
+        if self.seed is None or index == 0:
+            return self
+        made = np.random.SeedSequence(self.seed, spawn_key=(index,))
+        return replace(self, seed=int(made.generate_state(1, np.uint64)[0]))
 
     @property
     def cuts(self) -> bool:

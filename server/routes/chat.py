@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 
 from fastapi import APIRouter, Request, Response
@@ -16,6 +16,7 @@ from server.events import Event
 from server.openapi import Operation
 from server.parts import Parts
 from server.reply import PING, ChunkWriter, fold
+from server.routes.answers import all_events
 from server.routes.common import check_model, internal_error, json_reply
 from server.routes.examples import CHAT_EXAMPLES
 from server.transport import ClientGone, EventStream, read_body, unless_gone, with_pauses
@@ -45,37 +46,49 @@ def router(parts: Parts) -> APIRouter:
         wanted = await asyncio.to_thread(parse_chat_request, body, parts.settings)
         check_model(wanted.model, parts)
         try:
-            answer = await unless_gone(request, parts.chat.start(wanted))
+            answers = await unless_gone(request, parts.chat.start_all(wanted))
             if wanted.stream:
-                return EventStream(_stream(answer, wanted, parts.settings.ping_s))
-            return await unless_gone(request, _plain(answer, wanted))
+                return EventStream(_stream(answers, wanted, parts.settings.ping_s))
+            return await unless_gone(request, _plain(answers, wanted))
         except ClientGone:
             return Response(status_code=499)  # nobody reads it
 
     return routes
 
 
-async def _plain(answer: Answer, wanted: ChatRequest) -> Response:
-    events: list[Event] = []
-    async with aclosing(answer.events()) as source:
-        async for event in source:
-            events.append(event)
-    reply = fold(events, id=new_completion_id(), created=int(time.time()), model=wanted.model)
+async def _plain(answers: Sequence[Answer], wanted: ChatRequest) -> Response:
+    events: list[list[Event]] = [[] for _ in answers]
+    async with all_events(answers) as source:
+        async for index, event in source:
+            events[index].append(event)
+    reply = fold(
+        *events,
+        id=new_completion_id(),
+        created=int(time.time()),
+        model=wanted.model,
+        legacy=bool(wanted.functions),
+        logprobs=wanted.logprobs,
+    )
     return json_reply(reply)
 
 
 async def _stream(
-    answer: Answer, wanted: ChatRequest, ping_s: float
+    answers: Sequence[Answer], wanted: ChatRequest, ping_s: float
 ) -> AsyncGenerator[bytes, None]:
     writer = ChunkWriter(
-        new_completion_id(), int(time.time()), wanted.model, wanted.stream_options.include_usage
+        new_completion_id(),
+        int(time.time()),
+        wanted.model,
+        wanted.stream_options.include_usage,
+        choices=len(answers),
+        legacy=bool(wanted.functions),
     )
-    async with aclosing(answer.events()) as source:
+    async with all_events(answers) as source:
         try:
             yield writer.opening()
             async with aclosing(with_pauses(source, ping_s)) as paced:
-                async for event in paced:
-                    data = PING if event is None else writer.write(event)
+                async for item in paced:
+                    data = PING if item is None else writer.write(item[1], item[0])
                     if data:
                         yield data
         except CallwrightError as exc:

@@ -15,7 +15,7 @@ How an untidy history is mended, always the same way for the same request:
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from prompts.conversation import Conversation, JsonObject, Message, PastCall, Tool
 from server.wire.chat import ChatRequest
@@ -23,6 +23,8 @@ from server.wire.messages import WireCall, WireMessage
 from server.wire.pairing import Result, pair
 
 UNANSWERED = "No result was recorded for this call."
+WISHES = {"low": "Keep your answers short.", "high": "Answer at length and in detail."}
+"""What `verbosity` asks the model for."""
 
 
 def to_conversation(request: ChatRequest) -> Conversation:
@@ -31,9 +33,9 @@ def to_conversation(request: ChatRequest) -> Conversation:
     With `tool_choice` none the tools are left out, so that the model is not tempted; with
     `allowed_tools` all of them stay, so that the prompt is the same whichever may be called.
     """
-    offered = request.tools if request.choice.mode != "none" else ()
+    offered = request.offered if request.choice.mode != "none" else ()
     return Conversation(
-        messages=tuple(_mended(request.messages)),
+        messages=tuple(_with_length(_mended(request.messages), request.verbosity)),
         tools=tuple(Tool(tool.name, tool.description, tool.shown) for tool in offered),
         template_options=_template_options(request),
     )
@@ -46,6 +48,21 @@ def _template_options(request: ChatRequest) -> JsonObject:
     if effort == "none":
         options["enable_thinking"] = False
     return {**options, **request.chat_template_kwargs}
+
+
+def _with_length(messages: Iterator[Message], verbosity: str | None) -> Iterator[Message]:
+    """No open model has a switch for how much it says: it is asked for in the system message."""
+    wish = WISHES.get(verbosity or "")
+    if wish is None:
+        yield from messages
+        return
+    first = next(messages)
+    if first.role == "system":
+        yield replace(first, content=f"{first.content}\n\n{wish}".lstrip())
+    else:
+        yield Message(role="system", content=wish)
+        yield first
+    yield from messages
 
 
 @dataclass

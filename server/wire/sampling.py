@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
+from server.errors import InvalidRequest
 from server.wire.base import LIST, Wire, clipped, wrong
 
 MAX_STOPS = 16
@@ -33,7 +34,8 @@ class SamplingFields(Wire):
     """None means: not said, the server's or the model's default.
 
     Units: temperatures and penalties as in OpenAI's reference; `top_k` 0 and `repeat_penalty` 1
-    are off; `logit_bias` maps token ids to what is added to their logits.
+    are off; `logit_bias` maps token ids to what is added to their logits. `repetition_penalty` is
+    another name of `repeat_penalty`.
     """
 
     temperature: float | None = Field(None, ge=0, le=2)
@@ -41,6 +43,7 @@ class SamplingFields(Wire):
     top_k: Annotated[int, Field(ge=-1), AfterValidator(lambda k: max(k, 0))] | None = None
     min_p: float | None = Field(None, ge=0, le=1)
     repeat_penalty: float | None = Field(None, gt=0, le=2)
+    repetition_penalty: float | None = Field(None, gt=0, le=2)
     frequency_penalty: float | None = Field(None, ge=-2, le=2)
     presence_penalty: float | None = Field(None, ge=-2, le=2)
     seed: int | None = Field(None, ge=-(2**63), lt=2**63)
@@ -53,3 +56,15 @@ class SamplingFields(Wire):
         Field(max_length=MAX_STOPS),
         BeforeValidator(_read_stop, json_schema_input_type=str | list[str]),
     ] = ()
+
+    @model_validator(mode="after")
+    def _check_penalties(self) -> Self:
+        if self.repeat_penalty != self.repetition_penalty and None not in (
+            self.repeat_penalty,
+            self.repetition_penalty,
+        ):
+            raise InvalidRequest(
+                "repetition_penalty and repeat_penalty are the same, but their values differ",
+                param="repetition_penalty",
+            )
+        return self

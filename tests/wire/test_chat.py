@@ -30,6 +30,10 @@ def test_what_is_honoured_is_read() -> None:
         "presence_penalty": 2,
         "seed": -(2**63),
         "reasoning_effort": "high",
+        "verbosity": "low",
+        "n": 3,
+        "logprobs": True,
+        "top_logprobs": 20,
         "chat_template_kwargs": {"enable_thinking": False},
         "prompt_template": "table_zh",
         "parallel_tool_calls": False,
@@ -46,6 +50,11 @@ def test_what_is_honoured_is_read() -> None:
         ("top_k", [-2, 1.5, True]),
         ("min_p", [-0.1, 1.1]),
         ("repeat_penalty", [0, 2.1]),
+        ("repetition_penalty", [0, 2.1, "1"]),
+        ("n", [0, 9, -1, 1.0, True, "2"]),
+        ("logprobs", [0, 5, "true"]),
+        ("top_logprobs", [-1, 21, 2.0, True]),
+        ("verbosity", ["loud", 1]),
         ("frequency_penalty", [-2.1, 2.1]),
         ("presence_penalty", [-2.1, 2.1]),
         ("seed", [1.5, "1", 2**63, -(2**63) - 1, 10**400]),
@@ -90,6 +99,18 @@ def test_stop_is_one_text_or_several() -> None:
     assert refused(stop=["a", ""]).param == "stop[1]"
 
 
+def test_both_names_of_the_repetition_penalty_may_be_sent_if_they_agree() -> None:
+    assert ask(repetition_penalty=1.1).repetition_penalty == 1.1
+    assert ask(repetition_penalty=1.1, repeat_penalty=1.1).repeat_penalty == 1.1
+    assert refused(repetition_penalty=1.1, repeat_penalty=1.2).param == "repetition_penalty"
+
+
+def test_top_logprobs_need_logprobs() -> None:
+    assert ask(top_logprobs=0).top_logprobs == 0
+    for logprobs in (None, False):
+        assert refused(top_logprobs=2, logprobs=logprobs).param == "top_logprobs"
+
+
 def test_biases_are_by_token_id() -> None:
     assert ask(logit_bias={"50256": -100, "7": 0.5}).logit_bias == {50256: -100.0, 7: 0.5}
     assert refused(logit_bias={str(n): 1 for n in range(2000)}).param == "logit_bias"
@@ -119,6 +140,10 @@ def test_usage_in_a_stream_is_asked_for() -> None:
         stream=True, stream_options={"include_obfuscation": True}
     ).stream_options.include_usage
     assert ask(stream=True, stream_options={"include_usage": True}).stream_options.include_usage
+    with_counts = {"include_usage": True, "continuous_usage_stats": True}
+    assert refused(stream=True, stream_options=with_counts).param == (
+        "stream_options.continuous_usage_stats"
+    )
 
 
 @pytest.mark.parametrize(("name", "entry"), [("messages", USER), ("tools", tool("x"))])

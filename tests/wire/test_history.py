@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 
 from prompts.conversation import Message, PastCall, Tool
@@ -127,3 +129,22 @@ def test_template_options_are_the_clients_over_what_the_effort_means() -> None:
         "reasoning_effort": "none",
         "enable_thinking": False,
     }
+
+
+def test_verbosity_is_a_wish_in_the_system_message() -> None:
+    def told(*messages: dict[str, Any], verbosity: str | None) -> list[tuple[str, str]]:
+        request = ask(messages=list(messages), verbosity=verbosity)
+        return [(one.role, one.content) for one in to_conversation(request).messages]
+
+    user, system = ("user", USER["content"]), {"role": "system", "content": "Be kind."}
+    for verbosity in (None, "medium"):
+        assert told(USER, verbosity=verbosity) == [user]
+    low = told(USER, verbosity="low")
+    high = told(USER, verbosity="high")
+    assert low[0][0] == high[0][0] == "system"
+    assert low[1:] == high[1:] == [user]
+    assert low != high
+    wish = low[0][1]
+    assert told(system, USER, verbosity="low") == [("system", f"Be kind.\n\n{wish}"), user]
+    empty = {"role": "developer", "content": ""}
+    assert told(empty, USER, verbosity="low") == [("system", wish), user]
