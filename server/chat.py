@@ -12,7 +12,7 @@ from prompts.guard import GUARD
 from prompts.render import Renderer
 from prompts.tool_format import ToolFormat
 from server.config import Settings
-from server.constraint import Callee, ConstraintCompiler, Plan
+from server.constraint import ConstraintCompiler
 from server.ending import Ending, Ends, ends_of
 from server.engine.engine import Engine
 from server.engine.generation import Generation
@@ -20,7 +20,9 @@ from server.engine.sequence import Job
 from server.engine.vocabulary import Vocabulary
 from server.errors import ContextOverflow, TimedOut
 from server.events import Event, Finish, Usage
+from server.lookup import Lookup
 from server.output import OutputParser
+from server.plan import Callee, Plan
 from server.renderers import Renderers
 from server.sampling import sampling_of
 from server.scoring import ScoreQueue
@@ -83,7 +85,7 @@ class ChatService:
         answers: list[Answer] = []
         try:
             for index in range(request.n):
-                guide = constraint.guide()
+                guide = constraint.guide(self._lookup(prompt))
                 thinking = Thinking(guide, thoughts) if thoughts else None
                 held = thinking or guide
                 ending = Ending(held, ends, self._vocabulary.end) if ends != Ends() else None
@@ -123,6 +125,10 @@ class ChatService:
             ending=ending,
             thinking=thinking,
         )
+
+    def _lookup(self, prompt: list[int]) -> Lookup | None:
+        limit = self._settings.lookup_tokens
+        return Lookup(self._vocabulary, prompt, limit) if limit else None
 
     def prompt(self, request: ChatRequest) -> list[int]:
         """The tokens of a request's prompt. Raises InvalidRequest."""
@@ -166,6 +172,10 @@ def _plan(request: ChatRequest, row: ToolFormat) -> Plan:
                 tool.name,
                 tool.held,
                 path=request.path_of(index),
+                custom=tool.type == "custom",
+                lark=tool.lark,
+                pattern=tool.pattern,
+                defaults=request.applies_defaults(tool),
             )
             for index, tool in enumerate(request.offered)
             if tool.name in choice.names
