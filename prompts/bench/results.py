@@ -12,6 +12,7 @@ from prompts.bench.cases import Case, JsonObject
 from prompts.bench.lenient import Reading, read_calls, read_text
 from prompts.bench.marks import Marks, mark
 from prompts.bench.statistics import Difference, difference
+from prompts.bench.variants import PLAIN
 from server.errors import SetupError
 
 DEFAULT_TEMPLATE = "default"
@@ -22,15 +23,19 @@ class Arm:
     """What is compared: a model with a template. `default`: whatever the server uses.
 
     `constrained` is false for the baseline: the same prompt, and free text for an answer.
+    `variant` is what was changed about the tools.
     """
 
     model: str
     template: str = DEFAULT_TEMPLATE
     constrained: bool = True
+    variant: str = PLAIN
 
     @property
     def name(self) -> str:
-        return f"{self.model} / {self.template}{'' if self.constrained else ' / unconstrained'}"
+        parts = [self.model, self.template]
+        parts += [] if self.variant == PLAIN else [self.variant]
+        return " / ".join(parts + ([] if self.constrained else ["unconstrained"]))
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from prompts.bench.results import (
     read_rows,
     write_row,
 )
+from prompts.bench.variants import vary
 
 Ask = Callable[[Arm, Case], Awaitable[Answer]]
 RESULTS = "results.jsonl"
@@ -50,10 +51,13 @@ async def run(
     ask: Ask,
     path: Path,
     *,
+    pool: Sequence[Case],
     parallel: int,
     tick: Callable[[Row], None],
 ) -> None:
     """Ask for all of `todo`, `parallel` at a time, and append each row to `path` at once.
+
+    Distractors are taken from the tools of `pool`.
 
     What was written stays when it is cancelled; the same call goes on from there. Raises OSError
     if a row cannot be written.
@@ -65,7 +69,8 @@ async def run(
 
         async def work() -> None:
             for arm, case in waiting:
-                row = judge(arm, case, await ask(arm, case))
+                varied = vary(case, arm.variant, pool)
+                row = judge(arm, varied, await ask(arm, varied))
                 file.write(write_row(row) + "\n")
                 file.flush()
                 tick(row)

@@ -7,6 +7,7 @@ import asyncio
 import functools
 import json
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -61,6 +62,11 @@ def add_actions(actions: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     )
     run.add_argument("--dataset", nargs="+", default=list(DEFAULT_DATASETS), metavar="SET",
                      help=f"see below (default: {' '.join(DEFAULT_DATASETS)})")  # fmt: skip
+    run.add_argument(
+        "--variant", nargs="+", default=["plain"], metavar="NAME",
+        help="what is changed about the tools: plain, no-descriptions, shuffled, distractors-20"
+        " (default: plain)",
+    )  # fmt: skip
     run.add_argument(
         "--sample", type=positive, metavar="N", help="so many cases, of all categories"
     )
@@ -121,7 +127,10 @@ def run_templates(args: argparse.Namespace) -> int:
     from prompts.bench.run import RESULTS
     from prompts.bench.sampling import sample
     from prompts.bench.summary import summarise, to_json
+    from prompts.bench.variants import check_variant
 
+    for variant in args.variant:
+        check_variant(variant)
     cases = _cases(args)
     if args.sample is not None:
         cases = sample(cases, args.sample, args.seed)
@@ -209,7 +218,9 @@ def _ask(
         async with httpx.AsyncClient(timeout=TIMEOUT, headers=headers, trust_env=False) as http:
             asker = Asker(http, url, is_ours=is_ours, tool_choice=args.tool_choice,
                           max_tokens=args.max_tokens)  # fmt: skip
-            await run(todo, asker, path, parallel=args.parallel, tick=lambda _: watcher.tick())
+            await run(
+                todo, asker, path, pool=cases, parallel=args.parallel, tick=lambda _: watcher.tick()
+            )
 
     with progress(len(todo)) as watcher:
         watcher.begin(model)
@@ -218,13 +229,15 @@ def _ask(
 
 def _arms(args: argparse.Namespace, model: str, is_ours: bool) -> list[Arm]:
     from prompts.bench.results import Arm
+    from prompts.bench.variants import PLAIN
 
     templates = getattr(args, "template", ["default"])
     baseline = getattr(args, "baseline", False)
     if not is_ours and (templates != ["default"] or baseline):
         raise SetupError("only this server takes --template and --baseline, that one is another")
-    arms = [Arm(model, one) for one in templates]
-    return arms + [Arm(model, one, constrained=False) for one in templates if baseline]
+    variants = getattr(args, "variant", [PLAIN])
+    held = (True, False) if baseline else (True,)
+    return [Arm(model, one, *more) for one in templates for more in product(held, variants)]
 
 
 def _show(rows: Sequence[Row]) -> None:

@@ -41,6 +41,9 @@ def test_from_an_example_to_a_report_and_a_comparison(tmp_path: Path, capfd: Cap
         assert len(server.bodies) == 7
         assert run(other.url, cases, tmp_path / "b", "--sample", "3") == 0
         assert len(other.bodies) == 3
+        assert run(server.url, cases, tmp_path / "c", "--variant", "no-descriptions") == 0
+        assert "description" not in str(server.bodies[-1]["tools"])
+        assert run(server.url, cases, tmp_path / "d", "--variant", "upside-down") == 1
     assert last["arms"][0]["right"]["right"] == 7
     assert "Summary" in (tmp_path / "a" / "report.html").read_text("utf-8")
     capfd.readouterr()

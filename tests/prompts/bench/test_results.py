@@ -31,7 +31,7 @@ async def ask(arm: Arm, one: Case) -> Answer:
 
 def run_all(path: Path, arms: list[Arm], seen: list[Row]) -> None:
     todo = left_to_do(arms, cases(), path)
-    asyncio.run(run(todo, ask, path, parallel=2, tick=seen.append))
+    asyncio.run(run(todo, ask, path, pool=(), parallel=2, tick=seen.append))
 
 
 def test_a_run_goes_on_where_it_was_cut(tmp_path: Path) -> None:
@@ -54,7 +54,7 @@ def test_a_row_that_cannot_be_written_is_told_plainly(tmp_path: Path) -> None:
 
     todo = [(A, one) for one in cases()]
     with pytest.raises(OSError, match="No space"):
-        asyncio.run(run(todo, ask, tmp_path / "results.jsonl", parallel=3, tick=full))
+        asyncio.run(run(todo, ask, tmp_path / "results.jsonl", pool=(), parallel=3, tick=full))
 
 
 def test_errors_are_asked_again(tmp_path: Path) -> None:

@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from prompts.bench.cases import Case
+from prompts.bench.variants import check_variant, vary
+from server.errors import SetupError
+from tests.prompts.bench.samples import TIME, WEATHER, case
+
+
+def names(one: Case) -> list[str]:
+    return [tool["function"]["name"] for tool in one.tools]
+
+
+POOL = [case(functions=[{**TIME, "name": f"t{at}"}], id=f"p_{at}") for at in range(30)]
+
+
+def test_distractors_come_from_other_cases_and_are_always_the_same() -> None:
+    one = case({"get_weather": {"city": ["Porto"]}})
+    varied = vary(one, "distractors-5", [*POOL, one])
+    assert len(set(names(varied))) == 7
+    assert set(names(one)) < set(names(varied))
+    assert vary(one, "distractors-5", [*POOL, one]) == varied
+    assert len(names(vary(one, "distractors-60", POOL))) == 32
+    assert varied.types == one.types
+
+
+def test_descriptions_go_but_a_property_of_that_name_stays() -> None:
+    described = {"description": {"type": "string", "description": "Some text."}}
+    function = {**WEATHER, "parameters": {"type": "dict", "properties": described}}
+    [tool] = vary(case(functions=[function]), "no-descriptions", []).tools
+    assert "Some text" not in json.dumps(tool)
+    assert tool["function"]["parameters"]["properties"] == {"description": {"type": "string"}}
+    assert "description" not in tool["function"]
+
+
+def test_an_order_is_drawn_for_each_case() -> None:
+    one = case(functions=[{**TIME, "name": f"t{at}"} for at in range(9)])
+    other = replace(one, id="c_1")
+    assert sorted(names(vary(one, "shuffled", []))) == names(one)
+    assert names(vary(one, "shuffled", [])) != names(vary(other, "shuffled", []))
+    assert vary(one, "plain", POOL) == one
+
+
+@pytest.mark.parametrize("name", ["none", "distractors-0", "distractors-x", "distractors-201", ""])
+def test_what_is_no_variant(name: str) -> None:
+    with pytest.raises(SetupError, match="no variant"):
+        check_variant(name)
+    check_variant("distractors-60")
