@@ -9,13 +9,14 @@ from dataclasses import replace
 from prompts.formats import ToolFormat
 from server.chat import Answer
 from server.config import Settings
-from server.constraint import ConstraintCompiler, Plan
+from server.constraint import ConstraintCompiler
 from server.engine.engine import Engine
 from server.engine.generation import Generation
 from server.engine.sequence import Job
 from server.engine.vocabulary import Vocabulary
 from server.errors import ContextOverflow, InvalidRequest
 from server.output import OutputParser
+from server.plan import Plan
 from server.sampling import sampling_of
 from server.wire.completions import CompletionRequest, Prompt
 from server.wire.ids import new_call_id
