@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from server.errors import CallwrightError, SetupError
 
 try:
-    from server.commands import bench, chat, doctor, models, prompts, serve
+    from server.commands import bench, chat, doctor, models, prompts, serve, tools
 except KeyboardInterrupt:  # half a second in which a user may change their mind
     sys.exit(130)
 
-COMMANDS = (serve, chat, models, prompts, bench, doctor)
+COMMANDS = (serve, chat, models, prompts, tools, bench, doctor)
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -27,7 +27,7 @@ _CHOICE_KEYS = {"one_of", "optional"}
 _TOOLS_FILE = "tools.yaml"
 
 EXAMPLE = """\
-# Each tool deserves five phrasings that must pass: callwright bench verify weather.yaml
+# Each tool deserves five phrasings that must pass: callwright tools verify weather.yaml
 tools:
   - name: get_weather
     description: Current weather of a city.

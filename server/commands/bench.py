@@ -26,7 +26,7 @@ examples:
   callwright bench load
   callwright bench load http://127.0.0.1:8080 --against http://127.0.0.1:9090
   callwright bench templates --template native generic --sample 100
-  callwright bench init cases && callwright bench verify cases/weather.yaml
+  callwright bench init cases && callwright tools verify cases/weather.yaml
 """
 
 LOAD_TEXT = """\

@@ -93,6 +93,11 @@ def add_actions(actions: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     init.add_argument("folder", type=Path, metavar="DIR")
     init.set_defaults(run=run_init)
 
+    add_verify(actions)
+
+
+def add_verify(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add `verify`, which `callwright tools` has too."""
     verify = actions.add_parser(
         "verify", help="fail if a tool has fewer than five phrasings, or one of them fails"
     )

@@ -61,7 +61,7 @@ def test_verify_fails_for_few_phrasings_and_for_wrong_answers(
     assert main(["bench", "init", str(tmp_path)]) == 0
     path = tmp_path / "weather.yaml"
     with fake_server(right) as server, fake_server(wrong) as other:
-        verify = ["bench", "verify", str(path), "--model", "m", "--url"]
+        verify = ["tools", "verify", str(path), "--model", "m", "--url"]
         assert main([*verify, server.url]) == 0
         assert "7 of 7 phrasings pass" in capfd.readouterr().out
         assert main([*verify, other.url]) == 1
