@@ -66,7 +66,7 @@ COMMANDS = [command.__name__.rpartition(".")[2] for command in entry.COMMANDS]
 
 
 def test_the_commands() -> None:
-    assert COMMANDS == ["serve", "chat", "models", "prompts", "bench", "doctor"]
+    assert COMMANDS == ["serve", "chat", "models", "prompts", "tools", "bench", "doctor"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
