@@ -9,10 +9,11 @@ PIP := $(BIN)/pip --disable-pip-version-check
 # A CUDA back end is built where there is a card to use it. Add your own: make run CMAKE_ARGS=…
 CUDA := $(shell command -v nvcc >/dev/null 2>&1 && nvidia-smi -L >/dev/null 2>&1 && echo -DGGML_CUDA=on)
 CMAKE_ARGS ?= $(CUDA)
+FUZZ_SECONDS ?= 150
 BUILD_ARGS := -DLLAVA_BUILD=OFF \
 	-DCMAKE_PROJECT_llama_cpp_INCLUDE=$(CURDIR)/server/engine/llama_build.cmake $(CMAKE_ARGS)
 
-.PHONY: help run install dev test check bench keywords clean
+.PHONY: help run install dev test check fuzz bench keywords clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -31,6 +32,9 @@ check: $(VENV)/installed-dev  ## format, lint, check types
 	$(BIN)/ruff format .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+fuzz: $(VENV)/installed-fuzz  ## send the server what nobody would (FUZZ_SECONDS=150)
+	@FUZZ_SECONDS=$(FUZZ_SECONDS) $(BIN)/pytest tests/fuzz --timeout 0 $(ARGS)
 
 bench: $(VENV)/installed  ## measure against llama-server (LLAMA_SERVER=/path, or on PATH) and other peers
 	@$(BIN)/callwright bench load $(if $(LLAMA_SERVER),--llama-server $(LLAMA_SERVER)) $(ARGS)
@@ -64,4 +68,8 @@ $(VENV)/installed: $(VENV)/built pyproject.toml
 $(VENV)/installed-dev: $(VENV)/installed
 	@echo "Installing the development tools."
 	@$(PIP) install --quiet --editable '.[dev]'
+	@touch $@
+
+$(VENV)/installed-fuzz: $(VENV)/installed-dev
+	@$(PIP) install --quiet --editable '.[fuzz]'
 	@touch $@

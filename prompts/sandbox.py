@@ -1,17 +1,19 @@
 """Jinja for chat templates that may come from anywhere: a GGUF is a download.
 
 Jinja's sandbox keeps a template away from Python's internals. On top of it come bounds, so that a
-template cannot hold up the server: steps (loop rounds, calls, outputs), time, the size of what
-operators, filters and macros build, and only those filters, string methods and globals that chat
-templates use. The date is fixed, so that the same conversation always gives the same prompt.
+template cannot hold up the server: steps (loop rounds, calls, outputs), time, the size of all that
+is built, and only those filters, methods and globals that chat templates use. What Jinja compiles
+to bare Python is sent through the budget (`_Bounds`). The date is fixed, so that the same
+conversation always gives the same prompt.
 
-Not covered: memory is bounded only roughly, about a hundred times the largest prompt.
+Memory is bounded by what all texts and lists of a rendering have together (`Limits`), roughly: a
+character takes one to four bytes.
 """
 
 from __future__ import annotations
 
 import datetime
-import json
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from string import Formatter
@@ -21,31 +23,30 @@ import jinja2
 from jinja2 import nodes, pass_context
 from jinja2.ext import Extension
 from jinja2.parser import Parser
-from jinja2.runtime import Context, LoopContext
+from jinja2.runtime import Context, LoopContext, Macro
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.visitor import NodeTransformer
 
 from prompts.budget import Budget, Limits, TemplateFailed, TemplateTooCostly
+from prompts.template_filters import BUDGET, bounded_filters, bounded_tests, budget_of, join, output
 
 TEMPLATES = Path(__file__).parent / "templates"
 LIMITS = Limits()
 
-_MAX_SOURCE_CHARS = 1_000_000
-_MAX_INDENT = 16
+_MAX_SOURCE_CHARS = 250_000
+_MAX_DATE_FORMAT_CHARS = 200
 # The day that the Llama 3.1 template was written for; any fixed day would do.
 _TODAY = datetime.date(2024, 7, 26)
-_BUDGET = "the budget"  # not an identifier: no template can name or replace it
 
-_FILTERS = frozenset(
-    "abs count d default dictsort first float groupby int items last length map max min reject"
-    " rejectattr reverse round select selectattr sort sum unique".split()
-)
 _STRING_METHODS = frozenset(
     "capitalize casefold count endswith find index isalnum isalpha isdecimal isdigit islower"
     " isnumeric isspace isupper join lower lstrip partition removeprefix removesuffix replace"
     " rfind rindex rpartition rsplit rstrip split splitlines startswith strip swapcase title"
     " upper".split()
 )
+
+_LIST_METHODS = frozenset({"append", "pop", "index", "count"})  # a rendering's lists are its own
+_DICT_METHODS = frozenset({"get", "items", "keys", "values"})
 
 
 class ChatTemplate:
@@ -57,9 +58,10 @@ class ChatTemplate:
             raise TemplateFailed("it is too long")
         self.source = source
         self._limits = limits
-        environment = _Environment(limits)
+        self._environment = _Environment()
         try:
-            self._template = environment.from_string(_Bounds().visit(environment.parse(source)))
+            tree = _Bounds().visit(self._environment.parse(source))
+            self._template = self._environment.from_string(tree)
         except jinja2.TemplateSyntaxError as exc:
             raise TemplateFailed(f"line {exc.lineno}: {exc.message}") from None
         except Exception as exc:
@@ -67,11 +69,11 @@ class ChatTemplate:
 
     def render(self, variables: Mapping[str, Any]) -> str:
         """Raises TemplateFailed, and nothing else, whatever the template does."""
-        budget = Budget(self._limits)
+        budget = self._environment.rendering.budget = Budget(self._limits)
         chunks: list[str] = []
         size = 0
         try:
-            for chunk in self._template.generate({**variables, _BUDGET: budget}):
+            for chunk in self._template.generate({**variables, BUDGET: budget}):
                 chunks.append(chunk)
                 size += len(chunk)
                 if size > self._limits.max_size:
@@ -91,19 +93,57 @@ def _one_line(exc: Exception) -> str:
 
 
 class _Bounds(NodeTransformer):
-    """Sends what Jinja compiles to bare Python (loops, `~`) through the environment."""
+    """Sends what Jinja compiles to bare Python through the environment: loops, `~`, lists,
+    slices, comparisons.
+    """
 
     def visit_For(self, node: nodes.For) -> nodes.For:
         self.generic_visit(node)
-        node.iter = _through("counted", node.iter, lineno=node.lineno)
+        node.iter = _through("counted", node.iter)
         return node
 
     def visit_Concat(self, node: nodes.Concat) -> nodes.Call:
         self.generic_visit(node)
-        return _through("joined", *node.nodes, lineno=node.lineno)
+        return _through("joined", *node.nodes)
+
+    def visit_List(self, node: nodes.List) -> nodes.Expr:
+        self.generic_visit(node)
+        return _through("built", node)
+
+    def visit_Tuple(self, node: nodes.Tuple) -> nodes.Expr:
+        self.generic_visit(node)
+        return _through("built", node) if node.ctx == "load" else node
+
+    def visit_Dict(self, node: nodes.Dict) -> nodes.Expr:
+        self.generic_visit(node)
+        for pair in node.items:
+            if not isinstance(pair.key, nodes.Const):
+                pair.key = _through("compared", pair.key)  # it is hashed
+        return _through("built", node)
+
+    def visit_Getitem(self, node: nodes.Getitem) -> nodes.Expr:
+        self.generic_visit(node)
+        if not isinstance(node.arg, nodes.Slice):
+            return node
+        parts = (node.arg.start, node.arg.stop, node.arg.step)
+        return _through("sliced", node.node, *(part or nodes.Const(None) for part in parts))
+
+    def visit_Compare(self, node: nodes.Compare) -> nodes.Compare:
+        constant = isinstance(node.expr, nodes.Const)
+        constant = constant or all(isinstance(one.expr, nodes.Const) for one in node.ops)
+        membership = any(one.op in ("in", "notin") for one in node.ops)
+        self.generic_visit(node)
+        if constant and not membership:
+            return node  # next to nothing, whatever is on the other side
+        node.expr = _through("compared", node.expr)
+        for one in node.ops:
+            name = "searched" if one.op in ("in", "notin") else "compared"
+            one.expr = _through(name, one.expr)
+        return node
 
 
-def _through(method: str, *arguments: nodes.Node, lineno: int) -> nodes.Call:
+def _through(method: str, *arguments: nodes.Node) -> nodes.Call:
+    lineno = arguments[0].lineno
     target = nodes.EnvironmentAttribute(method, lineno=lineno)
     return nodes.Call(target, [*arguments], [], None, None, lineno=lineno)
 
@@ -121,42 +161,61 @@ class _Generation(Extension):
 class _Environment(ImmutableSandboxedEnvironment):
     intercepted_binops = frozenset({"+", "*", "**", "%"})
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self) -> None:
         super().__init__(
             trim_blocks=True,
             lstrip_blocks=True,
             extensions=[_Generation, "jinja2.ext.loopcontrols"],
             loader=jinja2.FileSystemLoader(TEMPLATES),
-            finalize=_output,
+            finalize=output,
         )
-        self._max_size = limits.max_size
+        self.rendering = threading.local()  # its `budget`, where no context is at hand
         self.concat = self._concat  # type: ignore[method-assign]
-        self.filters = {name: self.filters[name] for name in _FILTERS}
-        self.filters.update(_own_filters())
+        self.filters = bounded_filters(self.filters)
+        self.tests = bounded_tests(self.tests)
         for name in ("lipsum", "cycler", "joiner"):
             del self.globals[name]
-        self.globals.update(raise_exception=_raise_exception, strftime_now=_TODAY.strftime)
+        self.globals.update(raise_exception=_raise_exception, strftime_now=_strftime_now)
 
     def _concat(self, texts: Iterable[str]) -> str:
         chunks = list(texts)
-        if sum(map(len, chunks)) > self._max_size:
-            raise TemplateTooCostly("it builds a text that is too large")
+        self.rendering.budget.build(sum(map(len, chunks)))
         return "".join(chunks)
 
     @pass_context
     def counted(self, context: Context, values: Iterable[Any]) -> Iterator[Any]:
-        budget = _budget(context)
+        budget = budget_of(context)
         for value in values:
             budget.step()
             yield value
 
     @pass_context
     def joined(self, context: Context, *values: Any) -> str:
-        return _join(context, values)
+        return join(context, values)
+
+    @pass_context
+    def built(self, context: Context, value: Any) -> Any:
+        return value  # `call` counts it, as all that is made
+
+    @pass_context
+    def sliced(self, context: Context, value: Any, *parts: int | None) -> Any:
+        budget_of(context).slice(value, slice(*parts))
+        return value[slice(*parts)]
+
+    @pass_context
+    def compared(self, context: Context, value: Any) -> Any:
+        budget_of(context).walk(value)
+        return value
+
+    @pass_context
+    def searched(self, context: Context, value: Any) -> Any:
+        if not isinstance(value, dict):
+            budget_of(context).walk(value)
+        return value
 
     # The names of these parameters are Jinja's: a template's keywords must not collide with them.
     def call(__self, __context: Context, __obj: Any, *args: Any, **kwargs: Any) -> Any:
-        budget = _budget(__context)
+        budget = budget_of(__context)
         budget.step()
         budget.check_time()
         if isinstance(__obj, LoopContext):  # `loop(...)` goes one level deeper
@@ -164,10 +223,16 @@ class _Environment(ImmutableSandboxedEnvironment):
         owner = getattr(__obj, "__self__", None)
         if isinstance(owner, str):
             return _string_method(budget, owner, __obj.__name__, args, kwargs)
-        return super().call(__context, __obj, *args, **kwargs)
+        if owner is not __self and not isinstance(__obj, Macro | LoopContext):
+            for value in (*args, *kwargs.values()):
+                budget.walk(value)  # it may be printed, compared or hashed
+        result = super().call(__context, __obj, *args, **kwargs)
+        if owner is not __self or __obj.__name__ == "built":
+            budget.made(result)
+        return result
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
-        budget = _budget(context)
+        budget = budget_of(context)
         if operator == "*":
             budget.product(left, right)
         elif operator == "**":
@@ -175,14 +240,24 @@ class _Environment(ImmutableSandboxedEnvironment):
         elif operator == "%" and isinstance(left, str):
             budget.percent(left, right)
         elif operator == "+" and isinstance(left, Sequence) and isinstance(right, Sequence):
-            budget.build(len(left) + len(right))
+            size = len(left) + len(right)
+            (budget.build if isinstance(left, str) else budget.build_items)(size)
         return super().call_binop(context, operator, left, right)
+
+    def getitem(self, obj: Any, argument: Any) -> Any:
+        if isinstance(argument, tuple):
+            raise TemplateFailed("a tuple is no key")  # it would be hashed
+        return super().getitem(obj, argument)
 
     def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
         if isinstance(obj, str):
             return attr in _STRING_METHODS
-        if isinstance(obj, list) and attr in ("append", "pop"):
-            return True  # the lists of a rendering are its own
+        if isinstance(obj, list):
+            return attr in _LIST_METHODS
+        if isinstance(obj, dict):
+            return attr in _DICT_METHODS
+        if isinstance(obj, int | float | bytes | tuple | range):
+            return False
         return super().is_safe_attribute(obj, attr, value)
 
     def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
@@ -195,17 +270,12 @@ class _Environment(ImmutableSandboxedEnvironment):
             raise TemplateFailed("str.format with a format specification is not supported")
 
         def bounded(*args: Any, **kwargs: Any) -> str:
-            shown = sum(len(str(value)) for value in (*args, *kwargs.values()))
-            if len(text) + len(fields) * shown > self._max_size:
-                raise TemplateTooCostly("it builds a text that is too large")
+            budget: Budget = self.rendering.budget
+            shown = sum(len(budget.text(value)) for value in (*args, *kwargs.values()))
+            budget.build(len(text) + len(fields) * shown)
             return inner(*args, **kwargs)
 
         return bounded
-
-
-def _budget(context: Context) -> Budget:
-    budget: Budget = context[_BUDGET]
-    return budget
 
 
 def _string_method(
@@ -218,107 +288,15 @@ def _string_method(
     if method == "replace":
         return budget.replace(text, *args, **kwargs)
     budget.build(len(text))
-    return getattr(text, method)(*args, **kwargs)
+    result = getattr(text, method)(*args, **kwargs)
+    budget.made(result)
+    return result
 
 
-def _own_filters() -> dict[str, Callable[..., Any]]:
-    return {
-        "from_json": json.loads,
-        "indent": _indent,
-        "join": _join,
-        "list": _list,
-        "replace": _replace,
-        "safe": _string,  # nothing is escaped here
-        "string": _string,
-        "tojson": _tojson,
-        "capitalize": _text_filter(str.capitalize),
-        "lower": _text_filter(str.lower),
-        "trim": _text_filter(str.strip),
-        "upper": _text_filter(str.upper),
-    }
-
-
-@pass_context
-def _output(context: Context, value: Any) -> str:
-    """What `{{ value }}` prints."""
-    return _budget(context).text(value)
-
-
-@pass_context
-def _string(context: Context, value: Any) -> str:
-    return _budget(context).text(value)
-
-
-def _text_filter(method: Callable[..., str]) -> Callable[..., str]:
-    @pass_context
-    def apply(context: Context, value: Any, *args: Any) -> str:
-        return method(_budget(context).text(value), *args)
-
-    return apply
-
-
-@pass_context
-def _list(context: Context, values: Iterable[Any]) -> list[Any]:
-    if isinstance(values, str):
-        _budget(context).build(len(values))
-    return list(values)
-
-
-@pass_context
-def _tojson(
-    context: Context,
-    value: Any,
-    ensure_ascii: bool = False,
-    indent: int | None = None,
-    separators: tuple[str, str] | None = None,
-    sort_keys: bool = False,
-) -> str:
-    """JSON as it is: no HTML escapes, and raw UTF-8 even where a template asks for ASCII."""
-    del ensure_ascii
-    if indent is not None and not 0 <= int(indent) <= _MAX_INDENT:
-        raise TemplateFailed("an indent that wide is not supported")
-    budget = _budget(context)
-    budget.walk(value)
-    text = json.dumps(
-        list(value) if isinstance(value, Iterator) else value,  # as `map` and `select` give
-        ensure_ascii=False,
-        indent=indent,
-        separators=separators,
-        sort_keys=sort_keys,
-    )
-    budget.build(len(text))
-    return text
-
-
-@pass_context
-def _join(context: Context, values: Iterable[Any], d: str = "", attribute: Any = None) -> str:
-    budget = _budget(context)
-    if attribute is not None:
-        values = [context.environment.getitem(value, attribute) for value in values]
-    return budget.join(str(d), [budget.text(value) for value in values])
-
-
-@pass_context
-def _replace(context: Context, text: Any, old: Any, new: Any, count: int = -1) -> str:
-    budget = _budget(context)
-    return budget.replace(budget.text(text), str(old), str(new), count)
-
-
-@pass_context
-def _indent(
-    context: Context, text: Any, width: int = 4, first: bool = False, blank: bool = False
-) -> str:
-    if not 0 <= int(width) <= _MAX_INDENT:
-        raise TemplateFailed("an indent that wide is not supported")
-    margin = " " * int(width)
-    lines = str(text).split("\n")
-    return _budget(context).join(
-        "\n",
-        [
-            margin + line if (i or first) and (line or blank) else line
-            for i, line in enumerate(lines)
-        ],
-    )
+def _strftime_now(form: str) -> str:
+    if len(form) > _MAX_DATE_FORMAT_CHARS:
+        raise TemplateFailed("a date format that long is not supported")
+    return _TODAY.strftime(form)
 
 
 def _raise_exception(message: str) -> NoReturn:

@@ -49,7 +49,7 @@ DOORS = {
     "llguidance": ("server.constraint",),
     "fastapi": ("server.app", "server.routes"),
     "starlette": ("server.app", "server.origins", "server.routes", "server.transport"),
-    "jinja2": ("prompts.sandbox",),
+    "jinja2": ("prompts.budget", "prompts.sandbox", "prompts.template_filters"),
     "huggingface_hub": ("models.sources",),
     "pydantic_settings": ("server.config",),
 }
