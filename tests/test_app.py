@@ -265,7 +265,7 @@ async def test_a_fault_before_the_first_event_is_a_500_without_its_words(
     async def fails(*_: object) -> None:
         raise RuntimeError("secret path /home/me")
 
-    monkeypatch.setattr(ChatService, "start", fails)
+    monkeypatch.setattr(ChatService, "start_all", fails)
     async with started(rig(SAYS)) as client:
         answer = await client.post(CHAT, json=ask("hello", stream=stream))
         assert (await client.get("/health")).status_code == 200
