@@ -18,7 +18,7 @@ from server.engine.engine import Engine
 from server.engine.generation import Generation
 from server.engine.sequence import Job
 from server.engine.vocabulary import Vocabulary
-from server.errors import ContextOverflow, TimedOut
+from server.errors import ContextOverflow, InvalidRequest, TimedOut
 from server.events import Event, Finish, Usage
 from server.lookup import Lookup
 from server.output import OutputParser
@@ -65,6 +65,7 @@ class ChatService:
 
         Raises InvalidRequest, ContextOverflow, Busy, ShuttingDown.
         """
+        _check_grammars(request, self._settings.max_grammar_chars)
         renderer = self._renderers.get(request.prompt_template)
         text, prompt = await asyncio.to_thread(self._prompt, request, renderer)
         room = self._context_length - len(prompt)
@@ -159,6 +160,17 @@ class ChatService:
 
 def _is_formal(request: ChatRequest) -> bool:
     return request.choice.mode != "none" or request.answer_schema is not None
+
+
+def _check_grammars(request: ChatRequest, limit: int) -> None:
+    for index, tool in enumerate(request.tools):
+        grammar = (tool.lark or tool.pattern or "") if tool.type == "custom" else ""
+        if len(grammar) > limit:
+            raise InvalidRequest(
+                f"the grammar of {tool.name!r} has {len(grammar)} characters, at most {limit} are"
+                " taken",
+                param=f"tools[{index}].{tool.path}",
+            )
 
 
 def _plan(request: ChatRequest, row: ToolFormat) -> Plan:

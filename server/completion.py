@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
 
 from prompts.formats import ToolFormat
 from server.chat import Answer
 from server.config import Settings
 from server.constraint import ConstraintCompiler
+from server.ending import Ending, ends_of
 from server.engine.engine import Engine
 from server.engine.generation import Generation
 from server.engine.sequence import Job
@@ -86,15 +86,18 @@ class CompletionService:
         answers: list[Answer] = []
         try:
             for index, prompt in enumerate(prompts):
-                seed = None if sampling.seed is None else (sampling.seed + index) % 2**64
+                room = self._context_length - len(prompt)
+                max_tokens = min(request.token_limit or room, room)
+                ends = ends_of(request, self._vocabulary, max_tokens)
+                ending = Ending(constraint.guide(), ends, self._vocabulary.end)
                 job = Job(
                     prompt=prompt,
-                    constraint=constraint.guide(),
-                    sampling=replace(sampling, seed=seed),
-                    max_tokens=self._max_tokens(request, prompt),
+                    constraint=ending,
+                    sampling=sampling.of_choice(index % request.n),
+                    max_tokens=max_tokens,
                 )
                 parser = constraint.parser(new_id=new_call_id, stops=request.stop)
-                answers.append(self._answer(await self._engine.submit(job), parser))
+                answers.append(self._answer(await self._engine.submit(job), parser, ending))
         except BaseException:
             for answer in answers:
                 answer.generation.cancel()
@@ -117,11 +120,7 @@ class CompletionService:
             prompts += [tokens] * request.n
         return prompts
 
-    def _max_tokens(self, request: CompletionRequest, prompt: list[int]) -> int:
-        room = self._context_length - len(prompt)
-        return min(request.token_limit or room, room)
-
-    def _answer(self, generation: Generation, parser: OutputParser) -> Answer:
+    def _answer(self, generation: Generation, parser: OutputParser, ending: Ending) -> Answer:
         return Answer(
             generation,
             parser,
@@ -129,4 +128,5 @@ class CompletionService:
             timeout_s=self._settings.request_timeout_s or None,
             logs_text=self._settings.log_prompts,
             include_timings=False,
+            ending=ending,
         )

@@ -123,6 +123,9 @@ class Settings(BaseSettings):
     max_body_bytes: int = Field(8 << 20, ge=1024, description="largest request body; then 413")
     max_tools: int = Field(512, ge=1, description="most tools in one request")
     max_messages: int = Field(4096, ge=1, description="most messages in one request")
+    max_grammar_chars: int = Field(
+        64_000, ge=1, le=64_000, description="longest grammar of a custom tool, in characters"
+    )
     max_depth: int = Field(64, ge=8, le=200, description="deepest nesting of a request's JSON")
     max_connections: int = Field(512, ge=1, description="most connections; then 503")
     client_timeout_s: float = Field(

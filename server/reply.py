@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from server import sse
 from server.errors import CallwrightError
 from server.events import (
     CallArguments,
@@ -32,17 +33,9 @@ from server.wire.replies import (
     ChunkChoice,
     Delta,
     WireFinishReason,
-    error_reply,
     to_json,
     token_usage,
 )
-
-PING = b": ping\n\n"
-"""A comment that keeps a silent stream alive."""
-
-# JSON may hold these raw, but many clients split a stream into lines with a rule that counts them
-# as line ends.
-_LINE_ENDS = tuple((end.encode(), b"\\u%04x" % ord(end)) for end in "\u0085\u2028\u2029")
 
 
 @dataclass
@@ -109,14 +102,11 @@ class ChunkWriter:
                 return self._finish(stream, event)
 
     def error(self, error: CallwrightError) -> bytes:
-        """The end of a stream that failed; nothing follows, also not `done`.
-
-        Clients differ in what they heed, the event's name or the key in its data: both are there.
-        """
-        return b"event: error\n" + _sse(to_json(error_reply(error)))
+        """The end of a stream that failed; nothing follows, also not `done`."""
+        return sse.error_event(error)
 
     def done(self) -> bytes:
-        return b"data: [DONE]\n\n"
+        return sse.DONE
 
     def _arguments(self, stream: _Stream, event: CallArguments) -> bytes:
         """Further arguments; before the first of a call its header, in the same bytes.
@@ -153,13 +143,13 @@ class ChunkWriter:
             last["timings"] = dict(event.timings)
         ends = [one.finish for one in self._streams if one.finish is not None]
         if not self._include_usage or len(ends) < len(self._streams):
-            return blank + _sse(to_json(last))
+            return blank + sse.event(to_json(last))
         counts = self._chunk([])
         counts["usage"] = token_usage(_in_all([end.usage for end in ends]))
-        return blank + _sse(to_json(last)) + _sse(to_json(counts))
+        return blank + sse.event(to_json(last)) + sse.event(to_json(counts))
 
     def _delta(self, stream: _Stream, delta: Delta) -> bytes:
-        return _sse(to_json(self._chunk([self._choice(stream, delta, None)])))
+        return sse.event(to_json(self._chunk([self._choice(stream, delta, None)])))
 
     def _choice(
         self, stream: _Stream, delta: Delta, reason: WireFinishReason | None
@@ -291,9 +281,3 @@ def _in_all(usages: Sequence[Usage]) -> Usage:
         cached_tokens=min(one.cached_tokens for one in usages),
         reasoning_tokens=sum(one.reasoning_tokens for one in usages),
     )
-
-
-def _sse(data: bytes) -> bytes:
-    for end, escape in _LINE_ENDS:
-        data = data.replace(end, escape)
-    return b"data: " + data + b"\n\n"

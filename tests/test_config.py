@@ -69,6 +69,7 @@ OTHER: dict[str, tuple[str, Any]] = {
     "max_body_bytes": ("4096", 4096),
     "max_tools": ("7", 7),
     "max_messages": ("9", 9),
+    "max_grammar_chars": ("99", 99),
     "max_depth": ("12", 12),
     "max_connections": ("5", 5),
     "client_timeout_s": ("1.5", 1.5),

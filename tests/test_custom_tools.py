@@ -209,3 +209,15 @@ async def test_the_model_sees_defaults() -> None:
     tokens = [item.token for items in made_rig.runner.passes for item in items]
     prompt = made_rig.runner.vocabulary.decode(tokens).decode("utf-8", "replace")
     assert '"default": "C"' in prompt
+
+
+async def test_a_grammar_over_the_limit_of_the_setting_is_refused_where_it_stands() -> None:
+    tools = [*RUN, custom("add", format=grammar("lark", SUMS))]
+    async with started(rig({"question": "Hi."}, max_grammar_chars=len(SUMS) - 1)) as client:
+        refused = await client.post(CHAT, json=ask("question", tools=tools))
+    async with started(rig({"question": "Hi."}, max_grammar_chars=len(SUMS))) as client:
+        taken = await client.post(CHAT, json=ask("question", tools=tools))
+    assert (refused.status_code, taken.status_code) == (400, 200)
+    error = refused.json()["error"]
+    assert error["param"] == "tools[1].custom.format.grammar.definition"
+    assert str(len(SUMS) - 1) in error["message"]

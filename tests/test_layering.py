@@ -34,7 +34,12 @@ LINE = (
 ALLOWED = {
     "server.engine": ("server.errors",),
     "server.wire": ("server.errors", "server.events", "prompts.conversation"),
-    "server.reply": ("server.errors", "server.events", "server.wire"),
+    "server.reply": ("server.errors", "server.events", "server.sse", "server.wire"),
+    "server.sse": ("server.errors", "server.wire"),
+    "server.text_reply": ("server.events", "server.sse", "server.wire"),
+    "server.openapi": ("server.wire",),
+    "server.origins": ("server.config", "server.errors", "server.wire"),
+    "server.protocol": ("server.errors", "server.wire"),
     "server.transport": ("server.errors",),
     "server.config": ("server.errors",),
     "server.errors": (),

@@ -22,7 +22,8 @@ from server.events import (
     TokenLogprob,
     Usage,
 )
-from server.reply import PING, ChunkWriter, fold
+from server.reply import ChunkWriter, fold
+from server.sse import PING
 from server.wire.replies import to_json
 from tests.langchain4j import Call, FinalMessage, LiveCalls
 

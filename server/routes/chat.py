@@ -10,12 +10,13 @@ from contextlib import aclosing
 
 from fastapi import APIRouter, Request, Response
 
+from server import sse
 from server.chat import Answer
 from server.errors import CallwrightError
 from server.events import Event
 from server.openapi import Operation
 from server.parts import Parts
-from server.reply import PING, ChunkWriter, fold
+from server.reply import ChunkWriter, fold
 from server.routes.answers import all_events
 from server.routes.common import check_model, internal_error, json_reply
 from server.routes.examples import CHAT_EXAMPLES
@@ -88,7 +89,7 @@ async def _stream(
             yield writer.opening()
             async with aclosing(with_pauses(source, ping_s)) as paced:
                 async for item in paced:
-                    data = PING if item is None else writer.write(item[1], item[0])
+                    data = sse.PING if item is None else writer.write(item[1], item[0])
                     if data:
                         yield data
         except CallwrightError as exc:

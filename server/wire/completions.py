@@ -12,19 +12,21 @@ from server.wire.answer_format import ResponseFormat, schema_of
 from server.wire.base import complaint, wrong
 from server.wire.body import JsonObject, Limits, read_object
 from server.wire.chat import StreamOptions
-from server.wire.fields import CONSTRAINTS, Refused, refuse_unsupported
+from server.wire.extent import EndFields, check_end
+from server.wire.fields import CONSTRAINTS, EXTENSIONS, Refused, refuse_unsupported
 from server.wire.replies import TokenUsage
 from server.wire.sampling import SamplingFields
 
 MAX_CHOICES = 128
 DEFAULT_MAX_TOKENS = 16  # OpenAI's; an answer that must be JSON has all the room there is
 
-REFUSED = CONSTRAINTS | {
+_HONOURED = frozenset({"best_of", "echo"})  # here, though not in a chat
+REFUSED = {
+    **{name: one for name, one in (EXTENSIONS | CONSTRAINTS).items() if name not in _HONOURED},
+    "add_special_tokens": Refused("a text begins as the model's prompts do", (True,)),
     "logprobs": Refused("log probabilities are not returned", (False,)),
-    "prompt_logprobs": Refused("log probabilities are not returned", (False,)),
     "suffix": Refused("the model only continues a text", ("",)),
     "tools": Refused("ask /v1/chat/completions for calls", ([],)),
-    "use_beam_search": Refused("answers are sampled", (False,)),
 }
 """Fields that would change the answer and that nothing here honours."""
 
@@ -50,7 +52,7 @@ def _token_ids(value: Any) -> tuple[int, ...]:
     return tuple(value)
 
 
-class CompletionRequest(SamplingFields):
+class CompletionRequest(SamplingFields, EndFields):
     """`parse_special`: text such as `<|im_start|>` in a prompt is the model's special token.
 
     A raw prompt is the model's whole input, which its writer is trusted with: so it is by default.
@@ -80,6 +82,12 @@ class CompletionRequest(SamplingFields):
             raise wrong(f"{len(self.prompt)} prompts times n are more than {MAX_CHOICES} choices")
         if self.best_of not in (None, self.n):
             raise wrong("best_of is not supported: every answer is returned, as many as n says")
+        check_end(
+            self,
+            is_text=self.answer_schema is None,
+            has_stops=bool(self.stop),
+            token_limit=self.token_limit,
+        )
         return self
 
     @property

@@ -13,6 +13,7 @@ from pydantic import (
     model_validator,
 )
 from pydantic_core import InitErrorDetails
+from typing_extensions import TypedDict
 
 from server.wire.base import LIST, Wire, clipped, wrong
 from server.wire.body import JsonObject, parse_json
@@ -90,7 +91,16 @@ def _wrong_part(index: int, message: str) -> ValidationError:
 
 
 FunctionKind = Annotated[Literal["function"], BeforeValidator(read_kind)]
-Content = Annotated[str, BeforeValidator(read_content)]
+
+
+class TextPart(TypedDict):
+    type: Literal["text"]
+    text: str
+
+
+Content = Annotated[
+    str, BeforeValidator(read_content, json_schema_input_type=str | list[TextPart] | None)
+]
 Arguments = Annotated[JsonObject | str, BeforeValidator(read_arguments)]
 
 

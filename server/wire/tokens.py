@@ -12,12 +12,6 @@ from server.errors import InvalidRequest
 from server.wire.base import Wire, complaint, wrong
 from server.wire.body import JsonObject, Limits, read_object
 from server.wire.chat import ChatRequest, parse_chat_request
-from server.wire.fields import Refused, refuse_unsupported
-
-REFUSED = {
-    "add_generation_prompt": Refused("a prompt ends where the answer begins", (True,)),
-    "continue_final_message": Refused("a last message of the assistant is continued", ()),
-}
 
 
 class TokenizeRequest(Wire):
@@ -61,7 +55,6 @@ def parse_tokenize_request(
     Raises TooLarge, or InvalidRequest with the path of the field that is to blame.
     """
     data = read_object(body, limits)
-    refuse_unsupported(data, REFUSED)
     if data.get("messages") is None:
         return _validated(TokenizeRequest, data)
     if data.get("content") is not None or data.get("prompt") is not None:

@@ -126,6 +126,14 @@ async def test_stop_and_limit_end_an_answer_as_they_do_everywhere(stream: bool) 
         }  # fmt: skip
 
 
+async def test_tokens_may_end_an_answer_and_the_model_may_be_kept_from_it() -> None:
+    stopped = (await answer(body("hello", stop_token_ids=[ord("t")]))).json()
+    kept = (await answer(body("bye", ignore_eos=True, max_tokens=12))).json()
+    assert stopped["choices"][0]["text"] == "Hi "
+    assert kept["choices"][0]["finish_reason"] == "length"
+    assert kept["usage"]["completion_tokens"] == 12
+
+
 async def test_white_space_is_kept() -> None:
     async with started(rig({"hello": "  a \n\n"})) as client:
         reply = (await client.post(PATH, json=body("hello"))).json()
@@ -183,6 +191,11 @@ async def test_usage_comes_last_in_a_stream_if_asked_for() -> None:
         ({"logprobs": 0}, "logprobs"),
         ({"logprobs": 5}, "logprobs"),
         ({"guided_json": {}}, "guided_json"),
+        ({"mirostat": 2}, "mirostat"),
+        ({"skip_special_tokens": False}, "skip_special_tokens"),
+        ({"min_tokens": 99, "max_tokens": 9}, "min_tokens"),
+        ({"ignore_eos": True, "response_format": {"type": "json_object"}}, "ignore_eos"),
+        ({"stop_token_ids": [99999]}, "stop_token_ids"),
         ({"grammar": "root ::= x"}, "grammar"),
         ({"prompt": []}, "prompt"),
         ({"prompt": {}}, "prompt"),
