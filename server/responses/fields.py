@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from server.wire.fields import CONSTRAINTS, Refused
+from server.wire.fields import EXTENSIONS as CHAT_EXTENSIONS
 
 ACCEPTED = {
     "access_programs": "there are none to choose among",
@@ -63,7 +64,7 @@ def _in_own_words(refused: Refused) -> Refused:
 
 EXTENSIONS = {
     name: _in_own_words(refused)
-    for name, refused in CONSTRAINTS.items()
+    for name, refused in (CHAT_EXTENSIONS | CONSTRAINTS).items()
     if name not in _HONOURED
 }
 """Fields of other local servers, refused as in the chat API."""

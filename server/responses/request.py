@@ -20,6 +20,7 @@ from server.responses.tools import Tool
 from server.wire.answer_format import JsonObjectFormat, NamedSchema, TextFormat
 from server.wire.base import LIST, Wire, clipped, complaint, wrong
 from server.wire.body import JsonObject, Limits, read_object
+from server.wire.extent import ExtentFields
 from server.wire.fields import refuse_unsupported
 from server.wire.sampling import SamplingFields
 from server.wire.tools import APPLY_DEFAULTS
@@ -130,7 +131,7 @@ class ReasoningOptions(Wire):
     mode: Annotated[str, _only(("standard",), "there is one mode")] = "standard"
 
 
-class ResponsesRequest(SamplingFields):
+class ResponsesRequest(SamplingFields, ExtentFields):
     """A request for a response. None means: not said, the server's or the model's default.
 
     `input` holds the items as they came, since they are stored so; `items.py` reads them. Beside

@@ -22,10 +22,12 @@ from server.responses.request import LOGPROBS, JsonSchemaFormat, ResponsesReques
 from server.wire.base import complaint
 from server.wire.body import JsonObject
 from server.wire.chat import ChatRequest
+from server.wire.extent import ExtentFields
 from server.wire.sampling import SamplingFields
 
 _ALIKE = {
     *SamplingFields.model_fields,
+    *ExtentFields.model_fields,
     *("apply_defaults", "chat_template_kwargs", "include_timings", "model"),
     *("parallel_tool_calls", "prompt_template", "reasoning_budget", "tool_choice"),
 }

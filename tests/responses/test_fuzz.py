@@ -15,7 +15,7 @@ from server.responses.translate import to_chat
 from server.wire.history import to_conversation
 from server.wire.replies import error_reply, to_json
 from tests.wire.builders import LIMITS
-from tests.wire.test_fuzz import QUICKLY, anything, ids, loose, maybe, names, schema
+from tests.wire.test_fuzz import anything, ids, loose, maybe, names, schema
 
 part = loose(
     {"type": maybe(st.sampled_from(["input_text", "output_text", "refusal", "input_image"]))},
@@ -90,13 +90,13 @@ def taken(value: Any) -> bool:
     return True
 
 
-@QUICKLY
+@settings(deadline=None)
 @given(anything)
 def test_any_json(value: Any) -> None:
     taken(value)
 
 
-@QUICKLY
+@settings(deadline=None)
 @given(request)
 def test_anything_like_a_request(value: Any) -> None:
     taken(value)
@@ -105,7 +105,7 @@ def test_anything_like_a_request(value: Any) -> None:
 def test_the_fuzzer_reaches_requests_that_are_taken() -> None:
     outcomes = []
 
-    @settings(QUICKLY, derandomize=True, database=None)
+    @settings(deadline=None, derandomize=True, database=None)
     @given(request)
     def collect(value: Any) -> None:
         outcomes.append(taken(value))

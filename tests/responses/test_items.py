@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from server.errors import InvalidRequest
@@ -94,12 +94,14 @@ def test_reasoning_is_read_from_where_it_is(fields: dict[str, Any], text: str) -
     assert item.text == text
 
 
+@settings(deadline=None)
 @given(st.text())
 def test_what_was_sealed_is_unsealed(text: str) -> None:
     sealed = seal(text.encode("utf-8", "replace").decode())
     assert unseal(sealed) == text.encode("utf-8", "replace").decode()
 
 
+@settings(deadline=None)
 @given(st.text())
 def test_what_was_not_sealed_here_is_not_read(text: str) -> None:
     assert unseal(text) is None

@@ -94,6 +94,8 @@ def test_custom_calls_are_custom_calls() -> None:
         ({"reasoning": {"effort": "low"}}, {"reasoning_effort": "low"}),
         ({"temperature": 0.5, "top_p": 0.9, "seed": 3, "stop": "x", "logit_bias": {"5": 1}},
          {"temperature": 0.5, "top_p": 0.9, "seed": 3, "stop": "x", "logit_bias": {"5": 1}}),
+        ({"reasoning_budget": 5, "min_tokens": 2, "x-callwright-apply-defaults": True},
+         {"reasoning_budget": 5, "min_tokens": 2, "x-callwright-apply-defaults": True}),
         ({"chat_template_kwargs": {"a": 1}}, {"chat_template_kwargs": {"a": 1}}),
         ({"text": {"format": {"type": "json_object"}}},
          {"response_format": {"type": "json_object"}}),

@@ -89,11 +89,29 @@ async def test_a_choice_of_tools_is_obeyed(stream: bool, choice: Any, names: lis
 
 
 @PLAIN_AND_STREAMED
+async def test_a_custom_tool_is_called_with_a_text(stream: bool) -> None:
+    says = {"count": call("sql", '{"input": "SELECT 1"}')}
+    sql = {"type": "custom", "name": "sql", "description": "Runs SQL."}
+    response = await answer_to(says, "count", tools=[sql], tool_choice="required", stream=stream)
+    [item] = response["output"]
+    assert (item["type"], item["name"], item["input"]) == ("custom_tool_call", "sql", "SELECT 1")
+
+
+@PLAIN_AND_STREAMED
 async def test_json_of_a_schema(stream: bool) -> None:
     form = {"format": {"type": "json_schema", "name": "city", "schema": CITY, "strict": True}}
     response = await answer_to({"where": '{"city": "Faro"}'}, "where", text=form, stream=stream)
     assert json.loads(response["output"][0]["content"][0]["text"]) == {"city": "Faro"}
     assert response["text"]["format"]["schema"] == CITY
+
+
+@PLAIN_AND_STREAMED
+async def test_log_probabilities_of_the_text(stream: bool) -> None:
+    include = ["message.output_text.logprobs"]
+    response = await answer_to(SAYS, "hello", include=include, top_logprobs=2, stream=stream)
+    entries = response["output"][0]["content"][0]["logprobs"]
+    assert "".join(entry["token"] for entry in entries) == "Hi."
+    assert {len(entry["top_logprobs"]) for entry in entries} == {2}
 
 
 @PLAIN_AND_STREAMED
