@@ -112,7 +112,8 @@ async def test_timings_are_of_all_choices() -> None:
 async def test_one_choice_that_fails_fails_the_request(
     monkeypatch: pytest.MonkeyPatch, stream: bool
 ) -> None:
-    made = rig({"q": TEXT}, max_sequences=4)
+    gate = Gate()
+    made = rig({"q": TEXT}, max_sequences=4, gate=gate)
     async with started(made) as client:
         answers = made.parts.chat.start_all
 
@@ -124,6 +125,7 @@ async def test_one_choice_that_fails_fails_the_request(
                 raise RuntimeError("a fault of ours")
 
             sequence.sampler.choose = broken  # type: ignore[assignment, method-assign]
+            gate.open()
             return found
 
         monkeypatch.setattr(made.parts.chat, "start_all", one_fails)

@@ -90,7 +90,9 @@ def test_an_answer_that_nobody_reads_is_given_up() -> None:
     made = rig({"hello": "Hi. " * 20_000}, context_length=100_000, client_timeout_s=SOON_S)
     with live(made) as serving, connected(serving) as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        connection.sendall(request_bytes(ask("hello", stream=True)))
+        # Long chunks, so that what the kernel holds for a slow reader is soon full.
+        asked = ask("hello", stream=True, logprobs=True, top_logprobs=20)
+        connection.sendall(request_bytes(asked))
         nobody_is_left(serving)
         wait_until(lambda: made.load == (0, 0), "the generation ended")
 
