@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from server.engine.sampler import Sampling
+from server.engine import sequence
+from server.engine.sampler import Logits, Mask, Sampler, Sampling
 from tests.fakes import Gate
 from tests.replies import answer_to, calls_of
 from tests.serving import CHAT, ask, call, live, rig, soon, started, tool, wait_until
@@ -112,23 +113,21 @@ async def test_timings_are_of_all_choices() -> None:
 async def test_one_choice_that_fails_fails_the_request(
     monkeypatch: pytest.MonkeyPatch, stream: bool
 ) -> None:
-    gate = Gate()
-    made = rig({"q": TEXT}, max_sequences=4, gate=gate)
-    async with started(made) as client:
-        answers = made.parts.chat.start_all
+    samplers: list[Sampler] = []
 
-        async def one_fails(request: Any) -> Any:
-            found = await answers(request)
-            sequence = found[1].generation.sequence
+    class SecondFails(Sampler):
+        def __init__(self, sampling: Sampling) -> None:
+            super().__init__(sampling)
+            samplers.append(self)
 
-            def broken(*_: Any) -> int:
+        def choose(self, logits: Logits, constraint: Mask) -> int:
+            if samplers[1:2] == [self]:
                 raise RuntimeError("a fault of ours")
+            return super().choose(logits, constraint)
 
-            sequence.sampler.choose = broken  # type: ignore[assignment, method-assign]
-            gate.open()
-            return found
-
-        monkeypatch.setattr(made.parts.chat, "start_all", one_fails)
+    monkeypatch.setattr(sequence, "Sampler", SecondFails)
+    made = rig({"q": TEXT}, max_sequences=4)
+    async with started(made) as client:
         answer = await client.post(CHAT, json=ask("q", n=3, stream=stream))
         await soon(lambda: made.load == (0, 0), "every choice has ended")
     if stream:
