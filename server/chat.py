@@ -194,6 +194,7 @@ def _plan(request: ChatRequest, row: ToolFormat) -> Plan:
         ),
         parallel=choice.parallel,
         answer=None if choice.mode == "required" else request.answer_schema,
+        answer_path=request.answer_path,
     )
 
 

@@ -75,7 +75,12 @@ class CompletionService:
         InvalidRequest, ContextOverflow, Busy, ShuttingDown.
         """
         prompts = await asyncio.to_thread(self._prompts, request)
-        plan = Plan(row=RAW, mode="none", answer=request.answer_schema)
+        plan = Plan(
+            row=RAW,
+            mode="none",
+            answer=request.answer_schema,
+            answer_path=request.answer_path,
+        )
         constraint = await self._compiler.compile(plan)
         sampling = sampling_of(
             request,

@@ -33,13 +33,17 @@ class Callee:
 
 @dataclass(frozen=True)
 class Plan:
-    """What an answer may be. `answer`: the schema that a text must satisfy, if any."""
+    """What an answer may be. `answer`: the schema that a text must satisfy, if any.
+
+    `answer_path` is where the request has it.
+    """
 
     row: ToolFormat
     mode: Mode
     tools: tuple[Callee, ...] = ()
     parallel: bool = True
     answer: JsonObject | None = None
+    answer_path: str = "response_format.json_schema.schema"
 
     def key(self) -> str:
         tools = [
@@ -55,9 +59,8 @@ class Plan:
         tools = self.tools if self.mode != "none" else ()
         parts = {tool.name: Part.of(tool) for tool in tools}
         if self.answer is not None:
-            parts[""] = Part(
-                self.answer, False, "response_format", "response_format.json_schema.schema"
-            )
+            title = self.answer_path.partition(".")[0]
+            parts[""] = Part(self.answer, False, title, self.answer_path)
         return parts
 
 

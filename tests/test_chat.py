@@ -220,6 +220,10 @@ async def test_a_response_format_beside_a_decided_tool_choice(choice: str) -> No
         ({"n": 9}, "n"),
         ({"logprobs": True, "top_logprobs": 21}, "top_logprobs"),
         ({"typical_p": 0.5}, "typical_p"),
+        ({"guided_json": {"pattern": "("}}, "guided_json"),
+        ({"structured_outputs": {"json": {"pattern": "("}}}, "structured_outputs.json"),
+        ({"response_format": {"type": "json_object", "schema": {"properties": {"a": {
+            "pattern": "("}}}}}, "response_format.schema"),
     ],
 )  # fmt: skip
 @PLAIN_AND_STREAMED

@@ -8,19 +8,19 @@ from pydantic import BeforeValidator, Field, ValidationError, model_validator
 from typing_extensions import TypedDict
 
 from server.events import FinishReason
-from server.wire.answer_format import ResponseFormat, schema_of
+from server.wire.answer_format import AnswerFields
 from server.wire.base import complaint, wrong
-from server.wire.body import JsonObject, Limits, read_object
+from server.wire.body import Limits, read_object
 from server.wire.chat import StreamOptions
 from server.wire.extent import EndFields, check_end
-from server.wire.fields import CONSTRAINTS, EXTENSIONS, Refused, refuse_unsupported
+from server.wire.fields import ALIASES, CONSTRAINTS, EXTENSIONS, Refused, refuse_unsupported
 from server.wire.replies import TokenUsage
 from server.wire.sampling import SamplingFields
 
 MAX_CHOICES = 128
 DEFAULT_MAX_TOKENS = 16  # OpenAI's; an answer that must be JSON has all the room there is
 
-_HONOURED = frozenset({"best_of", "echo"})  # here, though not in a chat
+_HONOURED = ALIASES | {"best_of", "echo"}
 REFUSED = {
     **{name: one for name, one in (EXTENSIONS | CONSTRAINTS).items() if name not in _HONOURED},
     "add_special_tokens": Refused("a text begins as the model's prompts do", (True,)),
@@ -52,7 +52,7 @@ def _token_ids(value: Any) -> tuple[int, ...]:
     return tuple(value)
 
 
-class CompletionRequest(SamplingFields, EndFields):
+class CompletionRequest(SamplingFields, AnswerFields, EndFields):
     """`parse_special`: text such as `<|im_start|>` in a prompt is the model's special token.
 
     A raw prompt is the model's whole input, which its writer is trusted with: so it is by default.
@@ -73,7 +73,6 @@ class CompletionRequest(SamplingFields, EndFields):
     echo: bool = False
     stream: bool = False
     stream_options: StreamOptions = StreamOptions()
-    response_format: ResponseFormat | None = None
     parse_special: bool = True
 
     @model_validator(mode="after")
@@ -89,11 +88,6 @@ class CompletionRequest(SamplingFields, EndFields):
             token_limit=self.token_limit,
         )
         return self
-
-    @property
-    def answer_schema(self) -> JsonObject | None:
-        """What the answer must satisfy, or None for free text."""
-        return schema_of(self.response_format)
 
     @property
     def token_limit(self) -> int | None:

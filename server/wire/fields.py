@@ -100,7 +100,7 @@ EXTENSIONS = {
     "t_max_predict_ms": Refused("use max_tokens", (0, -1)),
     "tfs_z": Refused("use top_p or min_p", (1, 1.0)),
     "thinking": Refused("say it in chat_template_kwargs"),
-    "thinking_budget": Refused("use max_tokens"),
+    "thinking_budget": Refused("use reasoning_budget"),
     "timings_per_token": Refused("use include_timings", (False,)),
     "top_a": Refused("use min_p", (0, 0.0)),
     "top_n_sigma": Refused("use min_p", (-1, -1.0, 0, 0.0)),
@@ -133,8 +133,10 @@ CONSTRAINTS = dict.fromkeys(
 )
 """Fields with which other local servers constrain an answer."""
 
-_ALIASES = ("guided_json", "json_schema", "structured_outputs")  # of response_format, in chats
-_IN_CHATS = {name: refused for name, refused in CONSTRAINTS.items() if name not in _ALIASES}
+ALIASES = frozenset({"guided_json", "json_schema", "structured_outputs"})
+"""Those of them that are read as `response_format`, where an API has it."""
+
+_IN_CHATS = {name: refused for name, refused in CONSTRAINTS.items() if name not in ALIASES}
 
 
 def refuse_unsupported(
