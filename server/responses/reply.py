@@ -206,9 +206,10 @@ class ResponseWriter:
     def _finish(self, finish: Finish, now: int) -> list[StreamEvent]:
         cut = finish.reason == "length"
         events = self._close(cut=cut)
-        if not self._output:  # clients take an output without any item for a fault
+        only_thought = all(item["type"] == "reasoning" for item in self._output)
+        if only_thought and not (cut and self._output):  # clients expect an answer, if an empty one
             head = {"type": "message", "role": "assistant"}
-            events = [*self._begin(_MESSAGE, head), *self._close(cut=cut)]
+            events += [*self._begin(_MESSAGE, head), *self._close(cut=cut)]
         self.response = {
             **self.response,
             "status": "incomplete" if cut else "completed",

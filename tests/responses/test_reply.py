@@ -123,6 +123,13 @@ def test_an_answer_without_anything_is_an_empty_message() -> None:
     assert cut["status"] == "incomplete"
 
 
+def test_reasoning_is_followed_by_an_answer_unless_it_was_cut() -> None:
+    thought, item = answer(Reasoning("Hm."))["output"]
+    assert (thought["status"], item["content"][0]["text"]) == ("completed", "")
+    [cut] = answer(Reasoning("Hm"), reason="length")["output"]
+    assert (cut["type"], cut["status"]) == ("reasoning", "incomplete")
+
+
 def test_a_cut_text_says_so() -> None:
     response = answer(Text("Hel"), reason="length")
     assert (response["status"], response["completed_at"]) == ("incomplete", None)

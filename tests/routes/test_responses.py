@@ -115,6 +115,33 @@ async def test_log_probabilities_of_the_text(stream: bool) -> None:
 
 
 @PLAIN_AND_STREAMED
+async def test_reasoning_comes_first_and_goes_back(stream: bool) -> None:
+    thoughts = "<think>\nThe weather… of a city.\n</think>\n\n"
+    says = {"weather": thoughts + PORTO, "21 degrees": thoughts + "It is warm."}
+    thinking: Any = {
+        "chat_template_kwargs": {"thinking": True},
+        "include": ["reasoning.encrypted_content"],
+        "tools": TOOLS,
+        "stream": stream,
+    }
+    async with started(rig(says)) as client:
+        first = await ask(client, "weather", **thinking)
+        thought, made = first["output"]
+        answered = result(made["call_id"])
+        kept = await ask(client, [answered], previous_response_id=first["id"], **thinking)
+        # As clients do that keep the opaque text only.
+        sealed = {name: thought[name] for name in ("id", "type", "summary", "encrypted_content")}
+        question = {"role": "user", "content": "weather"}
+        sent = await ask(client, [question, sealed, made, answered], store=False, **thinking)
+    assert (thought["type"], made["type"]) == ("reasoning", "function_call")
+    assert thought["content"][0]["text"].strip() == "The weather… of a city."
+    assert first["usage"]["output_tokens_details"]["reasoning_tokens"] > 0
+    for response in (kept, sent):
+        assert response["output"][-1]["content"][0]["text"] == "It is warm."
+    assert sent["usage"]["input_tokens"] == kept["usage"]["input_tokens"]
+
+
+@PLAIN_AND_STREAMED
 async def test_a_limit_of_tokens_makes_it_incomplete(stream: bool) -> None:
     response = await answer_to(SAYS, "hello", max_output_tokens=2, stream=stream)
     assert response["status"] == "incomplete"
