@@ -214,7 +214,7 @@ class Answer:
     async def events(self) -> AsyncGenerator[Event, None]:
         """The events of the answer; the last one is Finish. Raises what generation failed with."""
         tokens: list[int] = []
-        scores = ScoreQueue(self.vocabulary)
+        scores = ScoreQueue(self.vocabulary, thinks=self.thinking is not None)
         end = "left"  # by the client, unless something else comes first
         try:
             async for update in self.generation.updates(self.timeout_s):

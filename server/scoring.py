@@ -15,16 +15,17 @@ class ScoreQueue:
     """Holds the scores of tokens until an event shows what came of them.
 
     While the answer is text, a token is told when the text that it begins in is: what a stop text
-    may cut off is held back. From the first other event on, all are told at once.
+    may cut off is held back. From the first other event on, all are told at once; so they are from
+    the beginning if there may be thinking, whose tags are no text.
     """
 
-    def __init__(self, vocabulary: Vocabulary) -> None:
+    def __init__(self, vocabulary: Vocabulary, *, thinks: bool = False) -> None:
         self._vocabulary = vocabulary
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._waiting: deque[tuple[int, ScoredToken]] = deque()  # by the character they begin in
         self._read = 0  # characters of all tokens
         self._shown = 0  # characters of the text that was shown
-        self._text_only = True
+        self._text_only = not thinks
 
     def add(self, scores: Iterable[Score]) -> None:
         for score in scores:

@@ -81,5 +81,11 @@ def test_reasoning_is_not_counted_as_text() -> None:
     assert told(queue, Reasoning("")) == [b"ab"]
 
 
+def test_where_there_may_be_thinking_everything_is_told_at_once() -> None:
+    queue = ScoreQueue(VOCABULARY, thinks=True)
+    queue.add([Score(Logprob(ord(one), -1.0)) for one in "<think></think>a"])
+    assert b"".join(told(queue, Text("a"))) == b"<think></think>a"
+
+
 def test_nothing_is_told_where_nothing_was_asked_for() -> None:
     assert ScoreQueue(VOCABULARY).before(Text("a"), stopped=False) == []

@@ -93,6 +93,17 @@ body = loose(
     seed=anything,
     stream_options=anything,
     chat_template_kwargs=anything,
+    functions=maybe(st.lists(loose({"name": names}, parameters=schema), max_size=2)),
+    function_call=maybe(st.sampled_from(["none", "auto"]) | loose(name=names)),
+    n=maybe(st.integers(1, 8)),
+    logprobs=maybe(st.booleans()),
+    top_logprobs=maybe(st.just(0)),
+    guided_json=anything,
+    structured_outputs=loose(json=schema, json_object=maybe(st.booleans())),
+    stop_token_ids=maybe(st.lists(st.integers(0, 9), max_size=2)),
+    min_tokens=maybe(st.just(0)),
+    continue_final_message=maybe(st.none()),
+    verbosity=maybe(st.sampled_from(["low", "medium", "high"])),
 )
 
 
