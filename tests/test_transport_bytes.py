@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import json
-import shutil
 import socket
-import subprocess
 import time
-from pathlib import Path
 
 import pytest
 
+from tests.java.jdk import java_with_compiler, jdk
 from tests.raw_http import connected, head, read_answer, request_bytes, some
 from tests.serving import CHAT, ask, live, rig, wait_until
 
@@ -48,24 +46,15 @@ def test_the_upgrade_that_java_asks_for_does_not_lose_the_body(packets: int) -> 
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_the_client_of_the_jdk_itself_is_answered(stream: bool) -> None:
-    java = shutil.which("java")
+    java = java_with_compiler()
     if java is None:
-        pytest.skip("there is no Java")
+        pytest.skip("there is no JDK")
     body = json.dumps(ask("hello", stream=stream))
-    source = str(Path(__file__).parent / "java" / "Jdk.java")
-    with live(rig({"hello": "Hi."})) as serving:
-        done = subprocess.run(
-            [java, source, serving.url + CHAT, body, "3"],
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
-    if "--source" in done.stderr or "jdk.compiler" in done.stderr:
-        pytest.skip("this Java has no compiler")
-    assert done.returncode == 0, done.stderr
-    lines = done.stdout.splitlines()
-    assert len(lines) == 3
-    assert all(line.startswith("200 data: {" if stream else "200 {") for line in lines)
+    with live(rig({"hello": "Hi."})) as serving, jdk(java, serving.url + CHAT) as client:
+        answers = [client.post(body) for _ in range(3)]
+    for status, text in answers:
+        assert status == 200
+        assert text.startswith("data: {" if stream else "{")
 
 
 # Bodies that come slowly, badly, or not at all

@@ -22,6 +22,7 @@ EXAMPLES = 25  # of one round; a round always ends
 _LIKED = (
     *b'{"name": "look", "arguments": {"a": [1, 2.5e-3, true, null]}}',
     *"\n\\u00e9é <[\0".encode(),
+    *b'""""""""}}}}]]]],,::{[',  # or else a text would seldom end
     *(TOOL_CALL, TOOL_CALL_END, IM_END, IM_END),
 )
 

@@ -23,7 +23,7 @@ SHARE = 0.25  # of the time, for each of these
 
 @pytest.fixture
 def serving() -> Iterator[Live]:
-    with live(rig(noise, context_length=512, max_sequences=4)) as started:
+    with live(rig(noise, context_length=3000, max_sequences=4)) as started:
         yield started
 
 
@@ -36,31 +36,40 @@ def _tool(name: str, parameters: Any) -> dict[str, Any]:
 
 
 random_schemas = st.integers(0, 2**32).map(lambda seed: SchemaMaker(Random(seed)).parameters())
-tools = st.lists(random_schemas | schema, min_size=1, max_size=3).map(
+schemas = random_schemas | random_schemas | random_schemas | schema
+tools = st.lists(schemas, min_size=1, max_size=3).map(
     lambda made: [_tool(f"look{i}", one) for i, one in enumerate(made)]
 )
-formats = st.builds(
-    lambda one: {"type": "json_schema", "json_schema": {"name": "x", "schema": one}},
-    random_schemas | schema,
+formats = schemas.map(
+    lambda one: {"type": "json_schema", "json_schema": {"name": "x", "schema": one}}
 )
-sensible = st.fixed_dictionaries(
-    {
-        "model": st.just(MODEL),
-        "messages": st.lists(message | turn, min_size=1, max_size=4),
-        "max_tokens": st.integers(1, 200),
-    },
+question = st.just([{"role": "user", "content": "What is it?"}])
+sampled = {
+    "stream": st.booleans(),
+    "temperature": st.floats(0, 2),
+    "seed": st.integers(0, 9),
+    "stop": st.text(min_size=1, max_size=2),
+    "n": st.integers(1, 3),
+    "logprobs": st.booleans(),
+    "logit_bias": st.dictionaries(st.integers(0, 260).map(str), st.integers(-100, 100), max_size=3),
+}
+asked = {
+    "model": st.just(MODEL),
+    "messages": question | st.lists(message | turn, min_size=1, max_size=4),
+    "max_tokens": st.integers(1, 300),
+}
+calling = st.fixed_dictionaries(
+    {**asked, "tools": tools},
     optional={
-        "tools": tools,
-        "tool_choice": st.sampled_from(["auto", "required", "none"]),
+        **sampled,
+        "tool_choice": st.sampled_from(["auto", "required", "required", "none"]),
         "parallel_tool_calls": st.booleans(),
-        "response_format": formats,
-        "stream": st.booleans(),
-        "temperature": st.floats(0, 2),
-        "seed": st.integers(0, 9),
-        "stop": st.text(min_size=1, max_size=2),
-        "n": st.integers(1, 3),
     },
 )
+answering = st.fixed_dictionaries(
+    asked, optional={**sampled, "response_format": formats, "tools": tools}
+)
+sensible = calling | calling | answering
 HERE = {"model": MODEL, "max_tokens": 40}
 wild = body.map(lambda made: {**made, **HERE} if isinstance(made, dict) else made)
 
