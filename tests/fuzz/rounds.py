@@ -17,6 +17,7 @@ from tests.fakes import IM_END, TOOL_CALL, TOOL_CALL_END
 
 T = TypeVar("T")
 EXAMPLES = 25  # of one round; a round always ends
+HANGS_S = 100.0  # no answer takes a second, but the machine may be busy
 
 # What the model likes to say: pieces of calls, of JSON, and the end.
 _LIKED = (

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import strategies as st
 
 from tests.fuzz.answers import check_answer
-from tests.fuzz.rounds import fuzz, noise
+from tests.fuzz.rounds import HANGS_S, fuzz, noise
 from tests.random_schemas import SchemaMaker
 from tests.serving import CHAT, MODEL, Live, live, rig
 from tests.wire.test_fuzz import anything, body, loose, message, schema, turn
@@ -25,6 +25,10 @@ SHARE = 0.25  # of the time, for each of these
 def serving() -> Iterator[Live]:
     with live(rig(noise, context_length=3000, max_sequences=4)) as started:
         yield started
+
+
+def patient(serving: Live) -> httpx.Client:
+    return httpx.Client(base_url=serving.url, timeout=HANGS_S, trust_env=False)
 
 
 def post(client: httpx.Client, path: str, body: Any) -> httpx.Response:
@@ -82,7 +86,7 @@ def test_chat(
     tell: Callable[[str], None],
 ) -> None:
     seen: Counter[str] = Counter()
-    with serving.client() as client:
+    with patient(serving) as client:
 
         def check(asked: Any) -> None:
             check_answer(post(client, CHAT, asked), asked, seen)
@@ -116,7 +120,7 @@ other = st.tuples(
 
 def test_other_routes(serving: Live, seconds: float, tell: Callable[[str], None]) -> None:
     seen: Counter[str] = Counter()
-    with serving.client() as client:
+    with patient(serving) as client:
 
         def check(asked: tuple[str, Any]) -> None:
             path, content = asked
