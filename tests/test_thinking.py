@@ -207,7 +207,7 @@ def test_channels_are_opened_where_the_answer_begins_in_the_same_way() -> None:
     assert calls == (("get_weather", '{"city": "Porto"}'),)
 
 
-TEXTS = st.text(st.characters(exclude_characters="\0\x7f"), max_size=20)
+TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0\x7f"), max_size=20)
 
 
 @settings(deadline=None)
