@@ -14,10 +14,10 @@ from pathlib import Path
 
 from models import sources
 from models.catalog import CatalogEntry, Source
+from models.copies import copies_folder, drop_copies
 from models.errors import SourceError
 from models.partial import PartialFile
 from models.progress import Progress, human_bytes
-from models.widen import copies_folder, drop_copies
 from server.errors import SetupError
 
 CHUNK_BYTES = 1 << 20

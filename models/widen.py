@@ -12,7 +12,6 @@ those of number i + 16 in its high half. Q8_0 is d, then 32 signed bytes.
 
 from __future__ import annotations
 
-import glob
 import hashlib
 import logging
 import os
@@ -36,10 +35,6 @@ CHUNK_BLOCKS = 1 << 18  # at a time: 6 MB
 WORTH = 0.25  # of a file's bytes in Q5_0: with less there is little to gain
 KEPT_COPIES = 4
 SPARE_BYTES = 1 << 30  # what a disk must have left afterwards
-
-
-def copies_folder(models_dir: Path) -> Path:
-    return models_dir / "fast"
 
 
 def widened(path: Path, folder: Path) -> Path:
@@ -70,12 +65,6 @@ def widened(path: Path, folder: Path) -> Path:
         log.warning("no faster copy of the model was made: %s", exc.strerror)
         return path
     return copy
-
-
-def drop_copies(path: Path, folder: Path) -> None:
-    """Remove the copies of a model that is to be removed."""
-    for copy in folder.glob(f"{glob.escape(path.stem)}-*.gguf"):
-        copy.unlink(missing_ok=True)
 
 
 def _is_wide(tensor: Tensor, layout: Layout) -> bool:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from models.catalog import LocalModel
-from models.widen import copies_folder, widened
+from models.copies import copies_folder
+from models.widen import widened
 from prompts.facts import ModelFacts
 from server.chat import ChatService
 from server.completion import CompletionService

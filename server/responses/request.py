@@ -10,7 +10,6 @@ from pydantic import (
     Discriminator,
     Field,
     Tag,
-    ValidationError,
     model_validator,
 )
 
@@ -18,8 +17,8 @@ from server.errors import InvalidRequest
 from server.responses.fields import EXTENSIONS, REFUSED
 from server.responses.tools import Tool
 from server.wire.answer_format import JsonObjectFormat, NamedSchema, TextFormat
-from server.wire.base import LIST, Wire, clipped, complaint, wrong
-from server.wire.body import JsonObject, Limits, read_object
+from server.wire.base import LIST, Wire, clipped, validated, wrong
+from server.wire.body import JsonObject, Limits, check_count, read_object
 from server.wire.extent import ExtentFields
 from server.wire.fields import refuse_unsupported
 from server.wire.sampling import SamplingFields
@@ -182,20 +181,7 @@ def parse_responses_request(body: bytes, limits: Limits) -> ResponsesRequest:
     else, whatever the bytes are.
     """
     data = read_object(body, limits)
-    _check_count(data, "input", limits.max_messages)
-    _check_count(data, "tools", limits.max_tools)
+    check_count(data, "input", limits.max_messages)
+    check_count(data, "tools", limits.max_tools)
     refuse_unsupported(data, REFUSED | EXTENSIONS)
-    try:
-        return ResponsesRequest.model_validate(data)
-    except ValidationError as exc:
-        raise complaint(exc) from None
-    except RecursionError:  # only where `max_depth` is set beyond what Python can walk
-        raise InvalidRequest("the body is nested too deeply") from None
-
-
-def _check_count(data: JsonObject, name: str, limit: int) -> None:
-    entries = data.get(name)
-    if isinstance(entries, list) and len(entries) > limit:
-        raise InvalidRequest(
-            f"{name} has {len(entries)} entries, at most {limit} are taken", param=name
-        )
+    return validated(ResponsesRequest, data)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, FailFast, Strict, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
@@ -32,6 +32,19 @@ class Wire(BaseModel):
 def wrong(message: str) -> PydanticCustomError:
     """The error to raise in a validator; pydantic adds the path."""
     return PydanticCustomError("wrong", "{message}", {"message": message})
+
+
+W = TypeVar("W", bound=Wire)
+
+
+def validated(kind: type[W], data: dict[str, Any]) -> W:
+    """A body as its type. Raises InvalidRequest with the path of the field that is to blame."""
+    try:
+        return kind.model_validate(data)
+    except ValidationError as exc:
+        raise complaint(exc) from None
+    except RecursionError:  # only where `max_depth` is set beyond what Python can walk
+        raise InvalidRequest("the body is nested too deeply") from None
 
 
 def complaint(exc: ValidationError) -> InvalidRequest:

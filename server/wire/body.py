@@ -105,3 +105,12 @@ def _check_depth(value: Any, max_depth: int) -> None:
 
 def _containers(values: Iterable[Any]) -> list[Any]:
     return [value for value in values if isinstance(value, dict | list)]
+
+
+def check_count(data: JsonObject, name: str, limit: int) -> None:
+    """Raises InvalidRequest if a list of the body has more entries than the settings allow."""
+    entries = data.get(name)
+    if isinstance(entries, list) and len(entries) > limit:
+        raise InvalidRequest(
+            f"{name} has {len(entries)} entries, at most {limit} are taken", param=name
+        )

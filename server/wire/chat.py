@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field, ValidationError, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from server.errors import InvalidRequest
 from server.wire.answer_format import AnswerFields
-from server.wire.base import LIST, Wire, clipped, complaint, wrong
-from server.wire.body import JsonObject, Limits, read_object
+from server.wire.base import LIST, Wire, clipped, validated, wrong
+from server.wire.body import JsonObject, Limits, check_count, read_object
 from server.wire.extent import ExtentFields, check_end, continues_final
 from server.wire.fields import refuse_unsupported
 from server.wire.legacy import LegacyFields, check_legacy, legacy_choice
@@ -157,21 +157,8 @@ def parse_chat_request(body: bytes, limits: Limits) -> ChatRequest:
     else, whatever the bytes are.
     """
     data = read_object(body, limits)
-    _check_count(data, "messages", limits.max_messages)
-    _check_count(data, "tools", limits.max_tools)
-    _check_count(data, "functions", limits.max_tools)
+    check_count(data, "messages", limits.max_messages)
+    check_count(data, "tools", limits.max_tools)
+    check_count(data, "functions", limits.max_tools)
     refuse_unsupported(data)
-    try:
-        return ChatRequest.model_validate(data)
-    except ValidationError as exc:
-        raise complaint(exc) from None
-    except RecursionError:  # only where `max_depth` is set beyond what Python can walk
-        raise InvalidRequest("the body is nested too deeply") from None
-
-
-def _check_count(data: JsonObject, name: str, limit: int) -> None:
-    entries = data.get(name)
-    if isinstance(entries, list) and len(entries) > limit:
-        raise InvalidRequest(
-            f"{name} has {len(entries)} entries, at most {limit} are taken", param=name
-        )
+    return validated(ChatRequest, data)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, NotRequired, Self
 
-from pydantic import BeforeValidator, Field, ValidationError, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 from typing_extensions import TypedDict
 
 from server.events import FinishReason
 from server.wire.answer_format import AnswerFields
-from server.wire.base import complaint, wrong
+from server.wire.base import validated, wrong
 from server.wire.body import Limits, read_object
 from server.wire.chat import StreamOptions
 from server.wire.extent import EndFields, check_end
@@ -101,10 +101,7 @@ def parse_completion_request(body: bytes, limits: Limits) -> CompletionRequest:
     """Raises TooLarge, or InvalidRequest with the path of the field that is to blame."""
     data = read_object(body, limits)
     refuse_unsupported(data, REFUSED)
-    try:
-        return CompletionRequest.model_validate(data)
-    except ValidationError as exc:
-        raise complaint(exc) from None
+    return validated(CompletionRequest, data)
 
 
 class TextChoice(TypedDict):

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any, Self, TypeVar
+from typing import Annotated, Any, Self
 
-from pydantic import BeforeValidator, ValidationError, model_validator
+from pydantic import BeforeValidator, model_validator
 from typing_extensions import TypedDict
 
 from server.errors import InvalidRequest
-from server.wire.base import Wire, complaint, wrong
-from server.wire.body import JsonObject, Limits, read_object
+from server.wire.base import Wire, validated, wrong
+from server.wire.body import Limits, read_object
 from server.wire.chat import ChatRequest, parse_chat_request
 
 
@@ -56,22 +56,12 @@ def parse_tokenize_request(
     """
     data = read_object(body, limits)
     if data.get("messages") is None:
-        return _validated(TokenizeRequest, data)
+        return validated(TokenizeRequest, data)
     if data.get("content") is not None or data.get("prompt") is not None:
         raise InvalidRequest("one of content, prompt and messages must be there, and only one")
     if not data.get("model"):
         body = json.dumps({**data, "model": model}, ensure_ascii=False).encode("utf-8", "replace")
     return parse_chat_request(body, limits)
-
-
-W = TypeVar("W", bound=Wire)
-
-
-def _validated(kind: type[W], data: JsonObject) -> W:
-    try:
-        return kind.model_validate(data)
-    except ValidationError as exc:
-        raise complaint(exc) from None
 
 
 def _read_ids(value: Any) -> Any:
@@ -87,7 +77,7 @@ class DetokenizeRequest(Wire):
 
 def parse_detokenize_request(body: bytes, limits: Limits) -> DetokenizeRequest:
     """Raises TooLarge, or InvalidRequest with the path of the field that is to blame."""
-    return _validated(DetokenizeRequest, read_object(body, limits))
+    return validated(DetokenizeRequest, read_object(body, limits))
 
 
 class Piece(TypedDict):

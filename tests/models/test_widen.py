@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 
 from models import widen as widening
 from models.catalog import load_catalog
+from models.copies import drop_copies
 from models.fetch import fetch
 from models.gguf import read_facts
 from models.progress import LineProgress
-from models.widen import Q5_0, Q8_0, drop_copies, widen, widened
+from models.widen import Q5_0, Q8_0, widen, widened
 from server import config
 from server.config import DEFAULT_MODEL
 from server.engine.runner import BatchItem, LlamaRunner, RunnerOptions
