@@ -171,9 +171,9 @@ def address(url: str, refusal: str, advice: str, served: str | None) -> Finding:
     if not refusal:
         return ok(f"{url} is free")
     if served is not None:
-        return note(
-            f"a Callwright serves {served} at {url} already",
-            "For a second one give another --port.",
+        return problem(
+            f"{url} is in use: a Callwright serves {served} there",
+            "End it, or give another --port for a second one.",
         )
     return problem(refusal, advice)
 

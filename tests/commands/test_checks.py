@@ -107,7 +107,7 @@ def test_address() -> None:
     assert checks.address(url, "", "", None) == Finding("ok", f"{url} is free")
     used = checks.address(url, "port 8080 is in use", "Give another --port.", None)
     assert used == Finding("problem", "port 8080 is in use", "Give another --port.")
-    assert_advised(checks.address(url, "in use", "", "qwen"), "note", "serves qwen", "--port")
+    assert_advised(checks.address(url, "in use", "", "qwen"), "problem", "serves qwen", "--port")
 
 
 def test_source() -> None:

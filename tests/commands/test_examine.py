@@ -160,7 +160,7 @@ def test_a_port_in_use(tmp_path: Path) -> None:
     assert "is in use" in found["address"].found
     with chat_server(Answer(b'{"status": "ok", "model": "qwen"}')) as server:
         found = look(tmp_path, port=int(server.url.rpartition(":")[2]))
-    assert found["address"].state == "note"
+    assert found["address"].state == "problem"
     assert "serves qwen" in found["address"].found
 
 
