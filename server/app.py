@@ -12,6 +12,7 @@ from typing import Any
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
+from fastapi_offline import FastAPIOffline
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 
@@ -44,7 +45,10 @@ def create_app(parts: Parts) -> FastAPI:
         parts.compiler.close()
         await asyncio.to_thread(parts.responses.close)
 
-    app = FastAPI(title="Callwright", lifespan=lifespan, docs_url="/docs", redoc_url=None)
+    # FastAPI's own page of /docs would fetch its scripts from elsewhere.
+    app = FastAPIOffline(
+        "/docs", None, static_url="/docs/static", title="Callwright", lifespan=lifespan
+    )
     _add_errors(app)
     unkeyed = service.open_router(parts)
     keyed = [router(parts) for router in KEYED]

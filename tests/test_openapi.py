@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import httpx
@@ -146,3 +147,14 @@ async def test_the_document_and_a_page_for_it_are_served() -> None:
     async with started(rig({})) as client:
         assert (await client.get("/openapi.json")).json() == DOCUMENT
         assert (await client.get("/docs")).status_code == 200
+
+
+async def test_the_page_of_the_document_needs_no_network() -> None:
+    async with started(rig({}, api_key=("sk-one",))) as client:
+        page = (await client.get("/docs")).text
+        links = re.findall(r"""(?:src|href)=["']([^"']*)["']""", page)
+        assert any(link.endswith(".js") for link in links)
+        assert any(link.endswith(".css") for link in links)
+        assert not re.search("https?://", page)
+        for link in [*links, "/openapi.json"]:
+            assert (await client.get(link)).status_code == 200, link

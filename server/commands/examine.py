@@ -32,7 +32,8 @@ from server.errors import SetupError
 
 PACKAGES = (
     "llama-cpp-python", "outlines", "llguidance", "pydantic", "pydantic-settings", "fastapi",
-    "uvicorn", "h11", "jinja2", "jsonschema", "numpy", "rich", "httpx", "huggingface-hub",
+    "fastapi-offline", "uvicorn", "h11", "jinja2", "jsonschema", "regex", "numpy", "rich",
+    "prometheus-client", "httpx", "huggingface-hub", "pyyaml",
 )  # fmt: skip
 PROGRAMS = ("cc", "c++", "cmake")
 

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import re
 import socket
+import tomllib
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -180,3 +182,9 @@ def test_keys_are_counted_not_shown() -> None:
         "api_key": "(2 set)",
     }
     assert changed_settings(Settings()) == {}
+
+
+def test_every_package_that_the_server_needs_is_looked_at() -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    needed = {re.split("[^a-z0-9-]", one)[0] for one in project["dependencies"]}
+    assert set(examination.PACKAGES) == needed
