@@ -55,8 +55,10 @@ class Job:
 class Timings:
     """Where the time of a request went: seconds, tokens and forward passes.
 
-    `first_token_s` is from its submission until a token was told, 0 before. `model_s` is the time
-    of the forward passes that it took part in, shared or not.
+    `first_token_s` is from its submission until the model had chosen a token, so that it has the
+    queue and the prefill in it: what is forced before that is known without the model. If all of
+    it is forced, until its end; 0 where nothing was chosen. `model_s` is the time of the forward
+    passes that it took part in, shared or not.
     """
 
     submitted: float = field(default_factory=time.perf_counter)
@@ -174,6 +176,7 @@ class Sequence:
 
     def append(self, token: int) -> EndReason | None:
         """Append a sampled token and what it forces; say if the output ends with them."""
+        self.timings.first_token_s = self.timings.first_token_s or self._elapsed()
         self.job.constraint.accept(token)
         return self._extend([token], cut=False) or self.force()
 
@@ -213,8 +216,6 @@ class Sequence:
         sure = len(self.tokens) - (0 if everything else self.job.constraint.held())
         sure = min(sure, len(self.tokens) - self.unscored)
         told, self.told = self.told, max(self.told, sure)
-        if sure > told and not self.timings.first_token_s:
-            self.timings.first_token_s = time.perf_counter() - self.timings.submitted
         return tuple(self.tokens[told:sure])
 
     def update(self, news: tuple[int, ...]) -> Update:
@@ -225,5 +226,10 @@ class Sequence:
     def finish(self, end: EndReason | None = None, error: Exception | None = None) -> Update:
         """The last update, without tokens."""
         self.timings.output_tokens = self.output_tokens
-        self.timings.total_s = time.perf_counter() - self.timings.submitted
+        self.timings.total_s = self._elapsed()
+        if end is not None and self.output_tokens and not self.timings.first_token_s:
+            self.timings.first_token_s = self.timings.total_s
         return Update(end=end, error=error, timings=self.timings)
+
+    def _elapsed(self) -> float:
+        return time.perf_counter() - self.timings.submitted

@@ -59,7 +59,18 @@ async def test_the_forced_opening_joins_the_prefill_and_the_forced_end_is_not_de
     assert (told.text, told.end) == ("call: abc!", "stop")
     assert len(runner.passes) == 1
     assert decoded_tokens(runner) == len(prompt("which?")) + len("call: ")
-    assert (told.timings.forced_tokens, told.timings.output_tokens) == (9, 10)
+    timings = told.timings
+    assert (timings.forced_tokens, timings.output_tokens) == (9, 10)
+    # What was forced was told at once, but a first token is one that the model has chosen.
+    assert timings.queue_s + timings.prefill_s <= timings.first_token_s <= timings.total_s
+
+
+async def test_without_a_choice_the_first_token_is_there_at_the_end() -> None:
+    with serving(scripted({})) as engine:
+        timings = (await run(engine, job("which?", OneOf("abc")))).timings
+        nothing = (await run(engine, job("which?", OneOf("")))).timings
+    assert timings.first_token_s == timings.total_s > 0
+    assert nothing.first_token_s == 0
 
 
 async def test_a_forced_run_is_one_pass() -> None:
