@@ -8,6 +8,7 @@ from prompts.payloads import JSON, Keywords, Quoted, Tags
 from prompts.tool_format import Ids, Loose, ToolFormat, render_call, render_calls
 
 __all__ = [
+    "BARE_JSON",
     "GENERIC",
     "HERMES",
     "LLAMA3_JSON",
@@ -34,6 +35,14 @@ GENERIC = ToolFormat(
     sep="\n",
     end=("\n### ",),
     loose=(Loose("```json\n", "\n```", NAME_ARGUMENTS), Loose("```\n", "\n```", NAME_ARGUMENTS)),
+)
+
+# In a model's own turns, where we ask for JSON and nothing else. Many were trained on tags.
+BARE_JSON = replace(
+    GENERIC,
+    name="bare_json",
+    end=(),
+    loose=(*GENERIC.loose, Loose("<tool_call>\n", "\n</tool_call>", NAME_ARGUMENTS)),
 )
 
 HERMES = ToolFormat(

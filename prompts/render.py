@@ -27,6 +27,16 @@ _OWN_VARIABLES = (
 # Where an effort stands among three.
 _RANK = {"none": 0, "minimal": 0, "low": 0, "medium": 1, "high": 2, "xhigh": 2, "max": 2}
 
+Layout = Literal["json", "table"]
+
+
+@dataclass(frozen=True)
+class Listing:
+    """Our text that lists tools; `layout` is one of those that its template has."""
+
+    template: ChatTemplate
+    layout: Layout = "json"
+
 
 @dataclass(frozen=True)
 class Renderer:
@@ -42,7 +52,7 @@ class Renderer:
     facts: ModelFacts
     traits: TemplateTraits
     guard: Guard
-    listing: ChatTemplate
+    listing: Listing
 
     def render(self, conversation: Conversation, *, continue_final: bool = False) -> str:
         """The prompt. Special tokens in it come from the template, never from the conversation.
@@ -149,7 +159,8 @@ class Renderer:
 
     def _listing(self, guarded: Conversation) -> str:
         tools = [tool_dict(tool) for tool in guarded.tools]
-        return self.listing.render({**_call_example(self.row), "tools": tools})
+        variables = {"tools": tools, "layout": self.listing.layout}
+        return self.listing.template.render({**_call_example(self.row), **variables})
 
 
 def _is_typed(tool: Tool) -> bool:

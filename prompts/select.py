@@ -10,10 +10,10 @@ from prompts.budget import TemplateFailed
 from prompts.canned import CANNED
 from prompts.detect import Recognised, recognise
 from prompts.facts import ModelFacts
-from prompts.formats import GENERIC, HERMES, LLAMA3_JSON, ToolFormat
+from prompts.formats import BARE_JSON, GENERIC, HERMES, LLAMA3_JSON, ToolFormat
 from prompts.guard import Guard
 from prompts.probe import probe
-from prompts.render import Renderer
+from prompts.render import Layout, Listing, Renderer
 from prompts.sandbox import TEMPLATES, ChatTemplate
 from prompts.traits import TemplateTraits
 from server.errors import SetupError
@@ -45,6 +45,32 @@ OWN_TEMPLATES = {
         OwnTemplate("generic", GENERIC, "models without any template: a table of the tools"),
     )
 }
+
+
+@dataclass(frozen=True)
+class OwnListing:
+    """A text of ours that lists the tools, shown in the turns of the model's own template."""
+
+    name: str
+    file: str
+    layout: Layout
+    summary: str
+
+    @property
+    def source(self) -> str:
+        return (TEMPLATES / f"{self.file}.jinja").read_text("utf-8")
+
+
+OWN_LISTINGS = {
+    own.name: own
+    for own in (
+        OwnListing("table_en", "article_en", "table", "any model: a table, told in English"),
+        OwnListing("table_zh", "article_zh", "table", "any model: a table, told in Chinese"),
+        OwnListing("json_en", "article_en", "json", "any model: JSON lines, told in English"),
+        OwnListing("json_zh", "article_zh", "json", "any model: JSON lines, told in Chinese"),
+    )
+}
+NAMES = (*OWN_TEMPLATES, *OWN_LISTINGS)
 # Which of ours stands in for a native template of that format, by a marker of its turns.
 _STAND_INS = (("<|im_start|>", HERMES, "qwen2_5"), ("<|start_header_id|>", LLAMA3_JSON, "llama3"))
 _TURN_MARKERS = (("<|im_start|>", "chatml"), ("<|start_header_id|>", "llama3"))
@@ -63,17 +89,18 @@ def choose(facts: ModelFacts, setting: str) -> Renderer:
         if facts.chat_template is None:
             raise SetupError(
                 f"{facts.name} has no chat template of its own",
-                hint="leave --prompt-template at auto, or name one of ours: "
-                + ", ".join(OWN_TEMPLATES),
+                hint="leave --prompt-template at auto, or name one of ours: " + ", ".join(NAMES),
             )
         return _required(facts, "native", facts.chat_template)
     if setting in OWN_TEMPLATES:
         return _own(facts, setting)
+    if setting in OWN_LISTINGS:
+        return _listed(facts, OWN_LISTINGS[setting])
     if setting.endswith(".jinja") or "/" in setting:
         return _required(facts, setting, _read(Path(setting)))
     raise SetupError(
         f"there is no prompt template {setting!r}",
-        hint=f"use auto, native, a path of a .jinja file, or one of {', '.join(OWN_TEMPLATES)}",
+        hint=f"use auto, native, a path of a .jinja file, or one of {', '.join(NAMES)}",
     )
 
 
@@ -119,8 +146,7 @@ def _required(facts: ModelFacts, name: str, source: str) -> Renderer:
     except TemplateFailed as exc:
         raise SetupError(
             f"the template {name} of {facts.name} cannot be used: {exc}",
-            hint="leave --prompt-template at auto, or name one of ours: "
-            + ", ".join(OWN_TEMPLATES),
+            hint="leave --prompt-template at auto, or name one of ours: " + ", ".join(NAMES),
         ) from None
 
 
@@ -150,6 +176,27 @@ def _own(facts: ModelFacts, name: str) -> Renderer:
     return _probed(_unprobed(facts, name, own.source, own.row), TemplateTraits())
 
 
+def _listed(facts: ModelFacts, own: OwnListing) -> Renderer:
+    """The model's own turns, or the generic ones. Calls are bare JSON in each."""
+    source = facts.chat_template or OWN_TEMPLATES["generic"].source
+    row = BARE_JSON if facts.chat_template else GENERIC
+    try:
+        blank = _unprobed(facts, own.name, source, row)
+        known = recognise(blank).row
+        if known and facts.chat_template:
+            row = replace(row, reasoning=known.reasoning, end=known.end, efforts=known.efforts)
+        listing = Listing(ChatTemplate(own.source), own.layout)
+        blank = replace(blank, row=row, listing=listing)
+        if known and any(known.text):
+            raise TemplateFailed("each of its answers begins by saying whether it is a call")
+        return _probed(blank, TemplateTraits(tools="ours", calls="text"))
+    except TemplateFailed as exc:
+        raise SetupError(
+            f"{own.name} needs the chat template of {facts.name}, which cannot be used: {exc}",
+            hint="generic has a table of the tools, too, and turns of its own",
+        ) from None
+
+
 def _probed(renderer: Renderer, start: TemplateTraits) -> Renderer:
     traits = probe(renderer, start)
     if traits is None:
@@ -166,7 +213,7 @@ def _unprobed(facts: ModelFacts, name: str, source: str, row: ToolFormat) -> Ren
         facts=facts,
         traits=TemplateTraits(),
         guard=Guard(facts.special_tokens),
-        listing=ChatTemplate((TEMPLATES / "listing.jinja").read_text("utf-8")),
+        listing=Listing(ChatTemplate((TEMPLATES / "listing.jinja").read_text("utf-8"))),
     )
 
 

@@ -6,7 +6,7 @@ import threading
 
 from prompts.facts import ModelFacts
 from prompts.render import Renderer
-from prompts.select import OWN_TEMPLATES, choose
+from prompts.select import NAMES, choose
 from server.errors import InvalidRequest, SetupError
 
 
@@ -28,9 +28,9 @@ class Renderers:
         if name is None:
             return self._default
         # A request names a template, never a path.
-        if name not in ("auto", "native", *OWN_TEMPLATES):
+        if name not in ("auto", "native", *NAMES):
             raise InvalidRequest(
-                f"there is no template {name!r}: use auto, native, {', '.join(OWN_TEMPLATES)}",
+                f"there is no template {name!r}: use auto, native, {', '.join(NAMES)}",
                 param="prompt_template",
             )
         with self._lock:

@@ -11,9 +11,10 @@ from rich.table import Table
 
 from models.catalog import load_catalog, resolve
 from prompts.facts import ModelFacts
+from prompts.formats import BARE_JSON
 from prompts.gguf_facts import read_model_facts
 from prompts.guard import GUARD
-from prompts.select import OWN_TEMPLATES, choose
+from prompts.select import NAMES, OWN_LISTINGS, OWN_TEMPLATES, choose
 from server import config
 from server.errors import SetupError
 from server.wire.chat import parse_chat_request
@@ -81,17 +82,20 @@ def run_list(args: argparse.Namespace, settings: config.Settings) -> None:
         table.add_column(heading)
     for own in OWN_TEMPLATES.values():
         table.add_row(own.name, own.row.name, own.summary)
+    for listing in OWN_LISTINGS.values():
+        table.add_row(listing.name, BARE_JSON.name, listing.summary)
     Console().print(table)
 
 
 def run_show(args: argparse.Namespace, settings: config.Settings) -> None:
-    if args.name in OWN_TEMPLATES:
-        sys.stdout.write(OWN_TEMPLATES[args.name].source)
+    own = OWN_TEMPLATES.get(args.name) or OWN_LISTINGS.get(args.name)
+    if own is not None:
+        sys.stdout.write(own.source)
         return
     if args.name != "native":
         raise SetupError(
             f"there is no template {args.name!r}",
-            hint=f"the names are native, {', '.join(OWN_TEMPLATES)}",
+            hint=f"the names are native, {', '.join(NAMES)}",
         )
     facts = _facts(settings)
     if facts.chat_template is None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from prompts.guard import GUARD
-from prompts.select import OWN_TEMPLATES
+from prompts.select import NAMES, OWN_TEMPLATES
 from server.commands import prompts
 from server.errors import InvalidRequest, SetupError
 from tests.prompts.test_gguf_facts import PAIRS, header
@@ -56,7 +56,7 @@ def run(*argv: object) -> int:
 def test_list_names_our_templates(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("list") == 0
     out = capsys.readouterr().out
-    assert all(name in out for name in OWN_TEMPLATES)
+    assert all(name in out for name in NAMES)
 
 
 def test_show_prints_the_source(model: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,13 +10,13 @@ from prompts.detect import recognise
 from prompts.formats import GENERIC, ROWS, ToolFormat
 from prompts.guard import Guard
 from prompts.payloads import Keywords, Payload, Quoted, Tags
-from prompts.render import Renderer
+from prompts.render import Listing, Renderer
 from prompts.sandbox import ChatTemplate
 from prompts.traits import TemplateTraits
 from tests.prompts.helpers import DIFFICULT, facts
 
 BARE = '<x>{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}</x>'
-LISTING = ChatTemplate("LISTING")
+LISTING = Listing(ChatTemplate("LISTING"))
 
 
 def renderer(source: str, limits: Limits | None = None) -> Renderer:

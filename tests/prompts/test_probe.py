@@ -10,7 +10,7 @@ from prompts.canned import CANNED
 from prompts.formats import HERMES
 from prompts.guard import Guard
 from prompts.probe import probe, shows
-from prompts.render import Renderer
+from prompts.render import Listing, Renderer
 from prompts.sandbox import LIMITS, ChatTemplate
 from prompts.select import choose
 from prompts.traits import PLAIN, TemplateTraits
@@ -94,7 +94,7 @@ def test_further_habits(source: str, expected: dict[str, Any]) -> None:
 
 
 def renderer(source: str, limits: Limits = LIMITS) -> Renderer:
-    template, listing = ChatTemplate(source, limits), ChatTemplate("{{ tools | tojson }}")
+    template, listing = ChatTemplate(source, limits), Listing(ChatTemplate("{{ tools | tojson }}"))
     return Renderer("t", template, HERMES, facts(source), TemplateTraits(), Guard(()), listing)
 
 

@@ -12,9 +12,10 @@ from prompts.canned import CANNED, TOOL
 from prompts.conversation import Conversation, Message, PastCall, Tool
 from prompts.gguf_facts import read_model_facts
 from prompts.sandbox import TEMPLATES
-from prompts.select import OWN_TEMPLATES, choose
+from prompts.select import NAMES, OWN_LISTINGS, OWN_TEMPLATES, choose
 from prompts.traits import TemplateTraits
 from server import config
+from server.errors import SetupError
 from tests.prompts.helpers import OFFICIAL, WEATHER, facts, user
 
 CALL = PastCall("id1", "get_weather", {"city": "Porto", "unit": "C"})
@@ -40,7 +41,7 @@ def test_our_templates_take_everything_as_it_comes(name: str) -> None:
     assert choose(facts(), name).traits == expected
 
 
-@pytest.mark.parametrize("name", OWN_TEMPLATES)
+@pytest.mark.parametrize("name", NAMES)
 def test_all_that_a_schema_says_reaches_the_prompt(name: str) -> None:
     prompt = choose(facts(), name).render(Conversation((Message("user", "x"),), (WEATHER,)))
     compact = " ".join(prompt.split())
@@ -50,7 +51,7 @@ def test_all_that_a_schema_says_reaches_the_prompt(name: str) -> None:
     assert '"enum": ["C", "F"]' in compact.replace("[ ", "[").replace(" ]", "]")
 
 
-@pytest.mark.parametrize("name", OWN_TEMPLATES)
+@pytest.mark.parametrize("name", NAMES)
 def test_without_tools_no_tools_are_mentioned(name: str) -> None:
     prompt = choose(facts(), name).render(user("hi")).lower()
     assert "tool" not in prompt
@@ -108,6 +109,66 @@ def test_generic_shows_a_history_with_results() -> None:
         '### Result of get_weather\n{"temp": 21}\n\n### Assistant\n'
     )
     assert choose(facts(), "generic").render(user("hi")) == "### User\nhi\n\n### Assistant\n"
+
+
+TURNS = (
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+ODD = Tool("a", "one | two\nthree", {"type": "object", "properties": {}})
+
+
+def test_the_table_of_the_article_stands_in_the_turns_of_the_model() -> None:
+    renderer = choose(facts(TURNS), "table_zh")
+    text = "What is | that?\n  Tell me."
+    prompt = renderer.render(Conversation((Message("user", text),), (ODD,)))
+    assert prompt == (
+        "<|im_start|>system\n"
+        "你是一个负责调用工具的助手。请从下面的工具列表中选择最适合用户问题的工具，并填写它的参数。\n\n"
+        "| 名称 | 说明 | 参数 |\n| --- | --- | --- |\n"
+        '| a | one \\| two three | {"type": "object", "properties": {}} |\n\n'
+        "调用工具时，只输出一个 JSON 对象，不要附加任何解释。"
+        "该对象有且只有 **name** 和 **arguments** 两个键：\n"
+        '{"name": "NAME", "arguments": ARGUMENTS}\n'
+        "需要多次调用工具时，每行写一个这样的对象。如果没有合适的工具，请用文字回答。<|im_end|>\n"
+        f"<|im_start|>user\n{text}<|im_end|>\n<|im_start|>assistant\n"
+    )
+    assert (renderer.template_name, renderer.row.name) == ("table_zh", "bare_json")
+
+
+def test_listings_differ_in_one_thing_each() -> None:
+    ask = Conversation((Message("user", "hi"),), (ODD,))
+    prompts = {name: choose(facts(TURNS), name).render(ask) for name in OWN_LISTINGS}
+    assert len(set(prompts.values())) == 4
+    line = '{"name": "a", "description": "one | two\\nthree", "parameters"'
+    for name, prompt in prompts.items():
+        layout, _, language = name.partition("_")
+        assert (line in prompt, "| --- |" in prompt) == (layout == "json", layout == "table")
+        assert ("工具" in prompt, "tools" in prompt) == (language == "zh", language == "en")
+
+
+@pytest.mark.parametrize("name", OWN_LISTINGS)
+def test_a_model_without_a_template_gets_a_listing_in_plain_turns(name: str) -> None:
+    renderer = choose(facts(), name)
+    prompt = renderer.render(Conversation((Message("user", "hi"),), (ODD,)))
+    assert prompt.endswith("\n\n### User\nhi\n\n### Assistant\n")
+    assert renderer.row.end == ("\n### ",)
+
+
+def test_a_listing_keeps_what_the_model_thinks_in() -> None:
+    calls = (
+        "{% for c in m.tool_calls or [] %}<tool_call>\n"
+        """{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}"""
+        "\n</tool_call>{% endfor %}"
+    )
+    hermes = facts(TURNS.replace("<|im_end|>", calls + "<|im_end|>", 1))
+    row = choose(hermes, "table_en").row
+    assert (row.name, row.reasoning) == ("bare_json", ("<think>", "</think>"))
+
+
+def test_answers_that_say_first_what_they_are_need_their_own_format() -> None:
+    with pytest.raises(SetupError, match="begins by saying whether it is a call"):
+        choose(facts(TURNS + "{# <|START_ACTION|> #}"), "table_en")
 
 
 # What the official template refuses, drops, or takes for a user's.
