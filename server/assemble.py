@@ -31,6 +31,7 @@ def assemble(settings: Settings, model: LocalModel) -> Parts:
         batch_tokens=settings.batch_tokens,
         queue_length=settings.queue_length,
         draft_tokens=settings.draft_tokens,
+        in_order=settings.reproducible,
     )
     path = model.path
     if settings.fast_copy and not supports_gpu():
@@ -46,6 +47,7 @@ def assemble(settings: Settings, model: LocalModel) -> Parts:
             flash_attention=settings.flash_attention,
             kv_cache_type=settings.kv_cache_type,
             mlock=settings.mlock,
+            reproducible=settings.reproducible,
         ),
     )
     vocabulary = runner.vocabulary

@@ -102,6 +102,11 @@ class Settings(BaseSettings):
     )
     flash_attention: Literal["auto", "on", "off"] = Field("auto", description="flash attention")
     kv_cache_type: Literal["f16", "q8_0", "q4_0"] = Field("f16", description="type of the KV cache")
+    reproducible: bool = Field(
+        False,
+        description="the same answer alone and in company, cached or not, to the last bit; on the"
+        " CPU, with a slower prefill",
+    )
     fast_copy: bool = Field(
         True, description="keep a copy of a model that CPUs compute faster, where that is to gain"
     )

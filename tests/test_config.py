@@ -60,6 +60,7 @@ OTHER: dict[str, tuple[str, Any]] = {
     "lookup_tokens": ("3", 3),
     "flash_attention": ("off", "off"),
     "kv_cache_type": ("q8_0", "q8_0"),
+    "reproducible": ("true", True),
     "fast_copy": ("false", False),
     "mlock": ("true", True),
     "temperature": ("0.5", 0.5),

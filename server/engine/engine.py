@@ -38,6 +38,7 @@ class EngineOptions:
     batch_tokens: int = 512
     queue_length: int = 64
     draft_tokens: int = 0
+    in_order: bool = False  # cells of a sequence, unless they run out; see Scheduler.trim
 
     @property
     def slots(self) -> int:
@@ -81,7 +82,9 @@ class Engine:
             queue_length=options.queue_length,
             reuse_prefixes=runner.can_cut and options.cached_sequences > 0,
             retired_cells=options.cached_tokens,
-            draft_below=DRAFT_BELOW,
+            # What a draft leaves free would be filled by the others that run.
+            draft_below=1 if options.in_order else DRAFT_BELOW,
+            in_order=options.in_order,
         )
         self._draft_tokens = options.draft_tokens if runner.can_cut else 0
         self._inbox: queue.SimpleQueue[tuple[Sequence, Future[None]] | None] = queue.SimpleQueue()

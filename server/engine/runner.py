@@ -67,7 +67,13 @@ class Runner(Protocol):
 
 @dataclass(frozen=True)
 class RunnerOptions:
-    """How to load and run a model. Zero or -1 where llama.cpp or we choose."""
+    """How to load and run a model. Zero or -1 where llama.cpp or we choose.
+
+    `reproducible`: logits of a token do not depend on the shape of the batch that it was in. On
+    x86-64 CPUs these depend on it: matrices that are packed anew, and tiles for K-quants, which
+    serve larger batches only, and attention over an f16 cache, which sums up in f16 for small
+    batches. All of them are left out; prefill of long texts takes up to half as long again.
+    """
 
     context_length: int = 0
     threads: int = 0
@@ -77,6 +83,7 @@ class RunnerOptions:
     flash_attention: str = "auto"
     kv_cache_type: str = "f16"
     mlock: bool = False
+    reproducible: bool = False
 
 
 DEFAULT_CONTEXT = 8192  # more costs memory that most tool calls never use
@@ -95,7 +102,8 @@ class LlamaRunner:
             log.warning("the model was trained on %d tokens of context only", trained)
         self._path = path
         self._cells = (
-            self.context_length, options.sequences, options.flash_attention, options.kv_cache_type
+            self.context_length, options.sequences, options.flash_attention, options.kv_cache_type,
+            options.reproducible,
         )  # fmt: skip
         self._context = self._make_context(options)
         self._memory = lc.llama_get_memory(self._context)
@@ -108,13 +116,16 @@ class LlamaRunner:
         self._batch = _Batch(options.batch_tokens)
 
     def _make_context(self, options: RunnerOptions) -> Any:
+        cache_type = options.kv_cache_type
+        if options.reproducible and cache_type == "f16":
+            cache_type = "q8_0"
         params = lc.llama_context_default_params()
         params.n_ctx = self.context_length
         params.n_batch = params.n_ubatch = options.batch_tokens
         params.n_seq_max = options.sequences
         params.n_threads = params.n_threads_batch = options.threads or physical_cores()
         params.flash_attn_type = FLASH_ATTENTION[options.flash_attention]
-        params.type_k = params.type_v = CACHE_TYPES[options.kv_cache_type]
+        params.type_k = params.type_v = CACHE_TYPES[cache_type]
         params.kv_unified = True  # sequences share cells, so that a prefix is held once
         params.swa_full = True  # a window that forgets could not be cut back
         params.no_perf = True
@@ -217,6 +228,10 @@ def _load_model(path: Path, options: RunnerOptions) -> Any:
     params = lc.llama_model_default_params()
     offload = bool(lc.llama_supports_gpu_offload())
     params.n_gpu_layers = options.gpu_layers if options.gpu_layers >= 0 else 999 * offload
+    if options.reproducible:
+        params.n_gpu_layers = 0
+        params.use_extra_bufts = False  # no matrices packed anew
+        os.environ["GGML_CPU_TILED_MM"] = "0"  # read once, by the first large batch of a process
     params.use_mlock = options.mlock
     model = lc.llama_model_load_from_file(str(path).encode(), params)
     if not model:

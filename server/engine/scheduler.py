@@ -65,6 +65,7 @@ class Scheduler:
         reuse_prefixes: bool = True,
         retired_cells: int | None = None,
         draft_below: int = 0,
+        in_order: bool = False,
     ) -> None:
         self.cache = cache
         self.waiting: deque[Sequence] = deque()
@@ -77,6 +78,7 @@ class Scheduler:
         self._reuse_prefixes = reuse_prefixes
         self._retired_cells = cache.capacity if retired_cells is None else retired_cells
         self._draft_below = draft_below
+        self._in_order = in_order
 
     def restore(self, books: Books) -> None:
         """Take over the retired sequences of an earlier run with as many slots."""
@@ -106,6 +108,8 @@ class Scheduler:
             known = sequence.tokens[: sequence.reusable]
             match = self.cache.match(known) if self._reuse_prefixes else None
             if self.running and not self._fits(sequence, match):
+                return
+            if self.running and self._in_order and self._overdue:
                 return
             if self._reuse_prefixes and self._promised(sequence) > (match.length if match else 0):
                 return
@@ -229,15 +233,26 @@ class Scheduler:
         idle ones a prefill takes half as long again (measured on a CPU). As many sequences as can
         run are kept whatever they hold, so that so many agents find their last turns. Yields slot
         ids that the caller must free.
+
+        Attention adds up in the order of cells, and llama.cpp takes those first that are free
+        lowest. So where the cells of a sequence have to stay `in_order`, all retired ones are let
+        go at once, when nothing runs.
         """
-        slots = {sequence.slot for sequence in self.running if sequence.slot is not None}
-        while len(self.cache.retired) > self._max_sequences:
-            if self.cache.used_cells - self.cache.cells_of(slots) <= self._retired_cells:
-                return
+        everything = self._in_order and self._overdue and not self.running
+        while self.cache.retired and (everything or (self._overdue and not self._in_order)):
             evicted = self.cache.evict()
             assert evicted is not None
             self._free_slots.append(evicted)
             yield evicted
+
+    @property
+    def _overdue(self) -> bool:
+        """Whether retired sequences should go."""
+        if self._in_order and not self._free_slots:
+            return True
+        slots = {sequence.slot for sequence in self.running if sequence.slot is not None}
+        idle = self.cache.used_cells - self.cache.cells_of(slots)
+        return len(self.cache.retired) > self._max_sequences and idle > self._retired_cells
 
     def _release(self, slot: int) -> None:
         try:

@@ -12,6 +12,10 @@ from openai import OpenAI
 from tests.e2e.process import Running, run, started
 
 MODELS = ("qwen2.5-coder-0.5b-instruct", "smollm2-135m-instruct")
+# The smallest model runs so that its answers do not depend on what is cached or runs beside it:
+# there, the same question has to have the same answer. The other runs as users have it, where near
+# ties may fall either way.
+REPRODUCIBLE = "smollm2-135m-instruct"
 FETCH_S = 3600.0
 
 
@@ -25,6 +29,10 @@ class Served:
     def url(self) -> str:
         return self.running.url
 
+    @property
+    def reproducible(self) -> bool:
+        return self.model == REPRODUCIBLE
+
 
 def fetched(model: str) -> None:
     """Have the model in the user's folder, as `callwright models pull` puts it there."""
@@ -37,7 +45,8 @@ def served(request: pytest.FixtureRequest) -> Iterator[Served]:
     """One server after the other. Each must end cleanly when told to by Ctrl-C."""
     model: str = request.param
     fetched(model)
-    with started("serve", "--port", "0", "--model", model) as running:
+    options = ["--reproducible"] if model == REPRODUCIBLE else []
+    with started("serve", "--port", "0", "--model", model, *options) as running:
         running.wait_until_ready()
         with OpenAI(
             base_url=f"{running.url}/v1", api_key="none", timeout=300, max_retries=0

@@ -57,7 +57,8 @@ def test_the_loop_with_the_server_keeping_the_conversation(served: Served, strea
     again = ask(served, [question, *first.output, *results], store=False, **fields)
     assert again.usage
     assert again.usage.input_tokens == last.usage.input_tokens
-    assert again.output_text == last.output_text
+    if served.reproducible:
+        assert again.output_text == last.output_text
     assert served.client.responses.retrieve(last.id) == last
     served.client.responses.delete(first.id)
     with pytest.raises(openai.NotFoundError):
