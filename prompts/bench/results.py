@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +42,8 @@ class Arm:
 class Answer:
     """What came; `calls` are names and arguments as text. Times in seconds from the sending.
 
+    `prompt` is what the model read, with its template. `cached_tokens` of it had been read before.
+
     None is what the server does not tell; `cut`: it ended at the token limit. With an `error`
     there is no answer to judge.
     """
@@ -50,7 +52,9 @@ class Answer:
     text: str = ""
     wall_s: float = 0.0
     first_s: float | None = None
+    prompt: str | None = None
     prompt_tokens: int | None = None
+    cached_tokens: int | None = None
     output_tokens: int | None = None
     forward_passes: int | None = None
     cut: bool = False
@@ -143,8 +147,9 @@ def answered(rows: Iterable[Row]) -> Iterator[Row]:
 
 
 def arms_of(rows: Iterable[Row]) -> list[Arm]:
-    """In the order in which they come."""
-    return list(dict.fromkeys(row.arm for row in rows))
+    """By name; each baseline directly after what it is one of."""
+    arms = {row.arm for row in rows}
+    return sorted(arms, key=lambda one: (replace(one, constrained=True).name, one.name))
 
 
 def compare(a: Sequence[Row], b: Sequence[Row]) -> Difference:

@@ -1,8 +1,15 @@
-"""A run: every case under every arm, some at the same time, each answer written as it comes."""
+"""A run: every case under every arm, some at the same time, each answer written as it comes.
+
+The arms of a case are asked one after the other, in an order drawn for each case. So whatever makes
+the machine slow for a while makes all arms slow, and none always comes first, when others that
+share its prompt have not been there yet.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import random
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
@@ -41,9 +48,28 @@ def body_of(arm: Arm, case: Case, *, tool_choice: str, max_tokens: int) -> JsonO
 
 
 def left_to_do(arms: Sequence[Arm], cases: Sequence[Case], path: Path) -> list[tuple[Arm, Case]]:
-    """What `path` has no answer to yet. Arms change fastest: an early end leaves pairs of rows."""
+    """What `path` has no answer to yet. Arms change fastest: an early end leaves pairs of rows.
+
+    Categories take turns, so that an early end leaves rows of each.
+    """
     done = {row.key for row in answered(read_rows(path))} if path.is_file() else set()
-    return [(arm, case) for case in cases for arm in arms if (arm, case.id) not in done]
+    return [
+        (arm, case)
+        for case in _in_turns(cases)
+        for arm in random.Random(case.id).sample(arms, len(arms))
+        if (arm, case.id) not in done
+    ]
+
+
+def _in_turns(cases: Sequence[Case]) -> list[Case]:
+    """Each category evenly over the whole."""
+    counts = Counter(case.category for case in cases)
+    seen: Counter[str] = Counter()
+    places = []
+    for case in cases:
+        seen[case.category] += 1
+        places.append(seen[case.category] / counts[case.category])
+    return [case for _, case in sorted(zip(places, cases, strict=True), key=lambda one: one[0])]
 
 
 async def run(

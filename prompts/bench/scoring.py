@@ -152,12 +152,12 @@ def _is_accepted(value: Any, wanted: type, item: type | None, accepted: Sequence
     if wanted is list and item is dict:
         return any(_same_objects(value, one) for one in accepted)
     if wanted is str:
-        return _plain(value) in [_plain(one) for one in accepted if isinstance(one, str)]
+        return plain(value) in [plain(one) for one in accepted if isinstance(one, str)]
     if wanted is list:
         # The empty text, for "may be left out", counts as an empty list.
-        plain = [_plain(one) for one in value]
+        bare = [plain(one) for one in value]
         lists = (one for one in accepted if isinstance(one, list | str))
-        return plain in [[_plain(inner) for inner in one] for one in lists]
+        return bare in [[plain(inner) for inner in one] for one in lists]
     return value in accepted
 
 
@@ -171,12 +171,12 @@ def _same_object(value: Any, accepted: Any) -> bool:
     if not isinstance(value, dict) or not isinstance(accepted, dict):
         return False
     for key, inner in value.items():
-        if key not in accepted or _plain(inner) not in [_plain(one) for one in accepted[key]]:
+        if key not in accepted or plain(inner) not in [plain(one) for one in accepted[key]]:
             return False
     return all(key in value or "" in one for key, one in accepted.items())
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """A text without what does not matter; other values as they are."""
     if not isinstance(value, str):
         return value

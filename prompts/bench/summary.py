@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
 from itertools import combinations
 from statistics import fmean, median
 
@@ -35,6 +35,7 @@ class ArmSummary:
     failures: dict[str, int]
     faults: dict[str, int]
     prompt_tokens: float | None
+    cached_tokens: float | None
     output_tokens: float | None
     forward_passes: float | None
     first_s: float | None
@@ -42,7 +43,7 @@ class ArmSummary:
 
 
 def summarise(rows: Sequence[Row]) -> list[ArmSummary]:
-    """A summary for each arm, in the order of the rows."""
+    """A summary for each arm, in the order of `arms_of`."""
     return [_summary(arm, [row for row in rows if row.arm == arm]) for arm in arms_of(rows)]
 
 
@@ -68,6 +69,7 @@ def _summary(arm: Arm, all_rows: Sequence[Row]) -> ArmSummary:
         failures=dict(Counter(name for one in marks for name in one.failures).most_common()),
         faults=dict(Counter(str(one.fault) for one in marks if one.fault).most_common()),
         prompt_tokens=_over(fmean, answers, lambda one: one.prompt_tokens),
+        cached_tokens=_over(fmean, answers, lambda one: one.cached_tokens),
         output_tokens=_over(fmean, answers, lambda one: one.output_tokens),
         forward_passes=_over(fmean, answers, lambda one: one.forward_passes),
         first_s=_over(median, answers, lambda one: one.first_s),
@@ -85,9 +87,13 @@ def _over(
 
 
 def pairs(rows: Sequence[Row]) -> list[tuple[Arm, Arm, Difference]]:
-    """Every two arms, compared by the cases that both answered."""
+    """Every two arms that differ in one thing, compared by the cases that both answered."""
     by_arm = {arm: [row for row in rows if row.arm == arm] for arm in arms_of(rows)}
-    return [(a, b, compare(by_arm[a], by_arm[b])) for a, b in combinations(by_arm, 2)]
+    return [
+        (a, b, compare(by_arm[a], by_arm[b]))
+        for a, b in combinations(by_arm, 2)
+        if sum(one != other for one, other in zip(astuple(a), astuple(b), strict=True)) == 1
+    ]
 
 
 def to_json(summaries: Sequence[ArmSummary]) -> list[JsonObject]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,17 +12,26 @@ from prompts.bench.cases import Case, JsonObject
 from server.errors import SetupError
 
 PLAIN = "plain"
-VARIANTS = (PLAIN, "no-descriptions", "shuffled", "distractors-N")
+VARIANTS = (PLAIN, "no-descriptions", "no-examples", "shuffled", "distractors-N")
 MOST_DISTRACTORS = 200
+# In a description: "(e.g. Porto)", ", such as Porto", ". Example: Porto" and their like, to the
+# end of the brackets or of the sentence.
+_WORDS = r"(?:e\.g\.|eg:|for (?:example|instance)|such as|examples?(?: values?)?:|like ['\"])"
+_EXAMPLE = re.compile(
+    rf"\s*\((?:[^()]*[\s,;])?{_WORDS}[^()]*\)|[,;:.]?\s+{_WORDS}(?:\.[^\s]|[^.])*",
+    re.IGNORECASE,
+)
 
 
 def check_variant(variant: str) -> None:
     """Raises SetupError if there is no such variant."""
-    if variant not in VARIANTS[:-1] and not 0 < _distractors(variant) <= MOST_DISTRACTORS:
-        raise SetupError(
-            f"there is no variant {variant!r}",
-            hint=f"They are {', '.join(VARIANTS)}, with a number up to {MOST_DISTRACTORS} for N.",
-        )
+    for part in variant.split("+"):
+        if part not in VARIANTS[:-1] and not 0 < _distractors(part) <= MOST_DISTRACTORS:
+            raise SetupError(
+                f"there is no variant {part!r}",
+                hint=f"They are {', '.join(VARIANTS)}, with a number up to {MOST_DISTRACTORS} for"
+                " N. Several are joined by +.",
+            )
 
 
 def _distractors(variant: str) -> int:
@@ -30,14 +40,22 @@ def _distractors(variant: str) -> int:
 
 
 def vary(case: Case, variant: str, pool: Sequence[Case]) -> Case:
-    """The case as the variant has it; the same one each time.
+    """The case as the variant has it; the same one each time. Of several joined by + each changes
+    what the one before it made.
 
     Distractors are tools of other cases in `pool`, in an order drawn together with the case's own.
     Where no call is needed, one of them may happen to fit.
     """
+    for part in variant.split("+"):
+        case = _vary(case, part, pool)
+    return case
+
+
+def _vary(case: Case, variant: str, pool: Sequence[Case]) -> Case:
     draw = random.Random(f"{case.id} {variant}")
-    if variant == "no-descriptions":
-        return replace(case, tools=tuple(_bare(tool) for tool in case.tools))
+    if variant in ("no-descriptions", "no-examples"):
+        change = _undescribed if variant == "no-descriptions" else _without_examples
+        return replace(case, tools=tuple(_changed(tool, change) for tool in case.tools))
     tools = list(case.tools)
     if count := _distractors(variant):
         others = {tool["function"]["name"]: tool for one in pool for tool in one.tools}
@@ -49,20 +67,35 @@ def vary(case: Case, variant: str, pool: Sequence[Case]) -> Case:
     return replace(case, tools=tuple(tools))
 
 
-def _bare(tool: JsonObject) -> JsonObject:
-    function = {key: one for key, one in tool["function"].items() if key != "description"}
+Change = Callable[[JsonObject], JsonObject]
+
+
+def _changed(tool: JsonObject, change: Change) -> JsonObject:
+    function = change(tool["function"])
     if "parameters" in function:
-        function["parameters"] = _bare_schema(function["parameters"])
+        function["parameters"] = _changed_schema(function["parameters"], change)
     return {**tool, "function": function}
 
 
-def _bare_schema(schema: Any) -> Any:
-    """Without descriptions; a property that has this name stays."""
+def _changed_schema(schema: Any, change: Change) -> Any:
+    """Each schema within is changed; a property that has the name of a keyword stays."""
     if not isinstance(schema, dict):
         return schema
-    bare = {key: one for key, one in schema.items() if key != "description"}
-    if isinstance(bare.get("properties"), dict):
-        bare["properties"] = {key: _bare_schema(x) for key, x in bare["properties"].items()}
-    if "items" in bare:
-        bare["items"] = _bare_schema(bare["items"])
-    return bare
+    changed = change(schema)
+    if isinstance(changed.get("properties"), dict):
+        inner = changed["properties"].items()
+        changed["properties"] = {key: _changed_schema(one, change) for key, one in inner}
+    if "items" in changed:
+        changed["items"] = _changed_schema(changed["items"], change)
+    return changed
+
+
+def _undescribed(schema: JsonObject) -> JsonObject:
+    return {key: one for key, one in schema.items() if key != "description"}
+
+
+def _without_examples(schema: JsonObject) -> JsonObject:
+    kept = {key: one for key, one in schema.items() if key not in ("example", "examples")}
+    if isinstance(kept.get("description"), str):
+        kept["description"] = _EXAMPLE.sub("", kept["description"])
+    return kept

@@ -1,7 +1,7 @@
 """Cases of the template benchmark, put to a server; how long each answer took.
 
-The unconstrained baseline needs this server: `/tokenize` gives the prompt that a request would
-have, and `/v1/completions` continues it as free text.
+Of this server `/tokenize` and `/detokenize` give the prompt that a request has. The unconstrained
+baseline needs them: `/v1/completions` continues that prompt as free text.
 """
 
 from __future__ import annotations
@@ -52,8 +52,10 @@ class Asker:
         try:
             if arm.constrained:
                 await self._chat(body, took)
+                if self._is_ours:
+                    await self._read_prompt(body, took)
             else:
-                await self._complete(arm, body, took)
+                await self._complete(arm, await self._read_prompt(body, took), body, took)
         except httpx.HTTPError as exc:
             took.error = str(exc) or type(exc).__name__
         except CallwrightError as exc:
@@ -73,17 +75,25 @@ class Asker:
                     took.take(piece)
         for piece in reader.end():
             took.take(piece)
+        took.end()
 
-    async def _complete(self, arm: Arm, body: JsonObject, took: _Answering) -> None:
+    async def _read_prompt(self, body: JsonObject, took: _Answering) -> list[int]:
         root = self._base.removesuffix("/v1")
         asked = {key: body[key] for key in body if key not in ("temperature", "max_tokens")}
-        tokens = await self._post(f"{root}/tokenize", asked)
+        tokens: list[int] = (await self._post(f"{root}/tokenize", asked))["tokens"]
+        took.prompt = (await self._post(f"{root}/detokenize", {"tokens": tokens}))["content"]
+        return tokens
+
+    async def _complete(
+        self, arm: Arm, tokens: list[int], body: JsonObject, took: _Answering
+    ) -> None:
         rest = {key: body[key] for key in ("model", "temperature", "max_tokens")}
         own = OWN_TEMPLATES.get(arm.template)
         if own is not None and own.row.end:  # else the model's own end of a turn is enough
             rest["stop"] = list(own.row.end)
         took.begin()  # the time of an answer begins when its prompt is sent
-        reply = await self._post(f"{self._base}/completions", {**rest, "prompt": tokens["tokens"]})
+        reply = await self._post(f"{self._base}/completions", {**rest, "prompt": tokens})
+        took.end()
         usage = reply["usage"]
         took.take(Text(str(reply["choices"][0]["text"])))
         took.first_s = None  # it came in one piece
@@ -91,7 +101,11 @@ class Asker:
         took.take(
             Done(
                 "length" if cut else "stop",
-                Usage(usage["prompt_tokens"], usage["completion_tokens"]),
+                Usage(
+                    usage["prompt_tokens"],
+                    usage["completion_tokens"],
+                    usage["prompt_tokens_details"]["cached_tokens"],
+                ),
             )
         )
 
@@ -129,6 +143,8 @@ class _Answering:
     def __init__(self) -> None:
         self.first_s: float | None = None
         self.error: str | None = None
+        self.prompt: str | None = None
+        self._wall_s: float | None = None
         self._text = ""
         self._calls: list[tuple[str, str]] = []
         self._usage: Usage | None = None
@@ -138,6 +154,9 @@ class _Answering:
 
     def begin(self) -> None:
         self._began = time.perf_counter()
+
+    def end(self) -> None:
+        self._wall_s = round(time.perf_counter() - self._began, 4)
 
     def take(self, piece: object) -> None:
         match piece:
@@ -164,9 +183,11 @@ class _Answering:
         return Answer(
             calls=tuple(self._calls),
             text=self._text,
-            wall_s=round(time.perf_counter() - self._began, 4),
+            wall_s=self._wall_s or round(time.perf_counter() - self._began, 4),
             first_s=self.first_s,
+            prompt=self.prompt,
             prompt_tokens=self._usage.prompt_tokens if self._usage else None,
+            cached_tokens=self._usage.cached_tokens if self._usage else None,
             output_tokens=self._usage.completion_tokens if self._usage else None,
             forward_passes=self._passes,
             cut=self._cut,

@@ -34,7 +34,8 @@ _LLAMA_CPP_SERVER_NEEDS = ("sse_starlette", "starlette_context", "yaml")
 class Rig:
     """What every server is given. `model` is the name or path for ours, `path` its file.
 
-    `context_length` is in tokens, for all `sequences` together.
+    `context_length` is in tokens, for all `sequences` together. Without `reuses_prefixes` ours
+    reads each prompt from its first token on.
     """
 
     model: str
@@ -43,6 +44,7 @@ class Rig:
     threads: int
     context_length: int
     sequences: int = 8
+    reuses_prefixes: bool = True
 
 
 @dataclass(frozen=True)
@@ -85,11 +87,13 @@ def free_port() -> int:
 
 def ours(rig: Rig, port: int) -> Launch:
     """This server, from the files that this process runs from."""
-    flags = {
+    flags: dict[str, object] = {
         "--model": rig.model, "--models-dir": rig.models_dir, "--host": "127.0.0.1",
         "--port": port, "--threads": rig.threads, "--context-length": rig.context_length,
         "--max-sequences": rig.sequences, "--log-level": "warning",
     }  # fmt: skip
+    if not rig.reuses_prefixes:
+        flags["--cached-sequences"] = 0
     return Launch(
         name="callwright",
         command=(sys.executable, "-m", "server", "serve", "--offline", *_words(flags)),

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 TEXT = """\
 Ask the cases of data sets with each template and model, and judge the answers. With a URL a running
-server is asked; without one, this server is started on loopback for each model. Answers are
+server is asked; without one, this server is started on loopback for each model, and reads each
+prompt anew, so that times do not depend on which template was asked first. Answers are
 appended to results.jsonl in the folder --out: the same command goes on where an earlier run ended.
 At the end report.html is written there, and a line of JSON to standard output.
 """
@@ -136,7 +137,7 @@ def run_templates(args: argparse.Namespace) -> int:
 
     for variant in args.variant:
         check_variant(variant)
-    cases = _cases(args)
+    cases = cases_of(args)
     if args.sample is not None:
         cases = sample(cases, args.sample, args.seed)
     path = args.out / RESULTS
@@ -149,7 +150,8 @@ def run_templates(args: argparse.Namespace) -> int:
     return 0
 
 
-def _cases(args: argparse.Namespace) -> list[Case]:
+def cases_of(args: argparse.Namespace) -> list[Case]:
+    """The cases of `--dataset`, fetched if need be. Raises SetupError."""
     from prompts.bench import bfcl
     from prompts.bench.own_cases import read_cases
 
@@ -182,6 +184,7 @@ def _download_wheel(offline: bool, requirement: str, folder: Path) -> Path:
 
 def _ask_all(args: argparse.Namespace, cases: Sequence[Case], path: Path) -> None:
     """Ask for what `path` lacks, on the server at the URL or on own ones, model by model."""
+    from prompts.bench.run import left_to_do
     from server.bench.peers import Rig, free_port, ours, running
     from server.bench.session import find_target
     from server.commands.local import local_model
@@ -196,9 +199,11 @@ def _ask_all(args: argparse.Namespace, cases: Sequence[Case], path: Path) -> Non
         return
     for model in args.models or [settings.model]:
         own = settings.model_copy(update={"model": model})
-        file = local_model(own, Console(stderr=True)).path
-        rig = Rig(model, settings.models_dir, file, settings.threads or 2, CONTEXT_LENGTH,
-                  args.parallel)  # fmt: skip
+        file = local_model(own, Console(stderr=True))
+        if not left_to_do(_arms(args, file.name, is_ours=True), cases, path):
+            continue
+        rig = Rig(model, settings.models_dir, file.path, settings.threads or 2, CONTEXT_LENGTH,
+                  args.parallel, reuses_prefixes=False)  # fmt: skip
         with sigterm_unwinds(), running(ours(rig, free_port()), key) as server:
             target = find_target(server.launch.url, None, "tools", key)
             _ask(args, cases, path, target.url, target.model, key)
@@ -216,7 +221,7 @@ def _ask(
 
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     is_ours = is_callwright(url, headers)
-    arms = _arms(args, model, is_ours)
+    arms = _arms(args, model, is_ours=is_ours)
     todo = left_to_do(arms, cases, path)
 
     async def go(watcher: Watcher) -> None:
@@ -232,7 +237,7 @@ def _ask(
         asyncio.run(go(watcher))
 
 
-def _arms(args: argparse.Namespace, model: str, is_ours: bool) -> list[Arm]:
+def _arms(args: argparse.Namespace, model: str, *, is_ours: bool) -> list[Arm]:
     from prompts.bench.results import Arm
     from prompts.bench.variants import PLAIN
 

@@ -7,6 +7,7 @@ import httpx
 from prompts.bench.cases import Case
 from prompts.bench.results import Answer, Arm
 from server.bench.asking import Asker, is_callwright
+from server.bench.client import TIMEOUT
 from server.bench.peers import free_port
 from server.commands.remote import base_url
 from tests.bench.helpers import fake_server
@@ -28,7 +29,7 @@ def one_case() -> Case:
 
 
 async def asked(url: str, arm: Arm, *, is_ours: bool = True) -> Answer:
-    async with httpx.AsyncClient(trust_env=False) as http:
+    async with httpx.AsyncClient(trust_env=False, timeout=TIMEOUT) as http:
         return await Asker(http, base_url(url), is_ours=is_ours, max_tokens=90)(arm, one_case())
 
 
@@ -43,6 +44,9 @@ async def test_a_call_with_its_times() -> None:
     assert answer.first_s is not None
     assert answer.first_s <= answer.wall_s
     assert answer.output_tokens
+    assert answer.cached_tokens == 0
+    assert answer.prompt
+    assert answer.prompt.endswith("Weather in Porto?<|im_end|>\n<|im_start|>assistant\n")
     assert answer.forward_passes
 
 
@@ -52,6 +56,8 @@ async def test_the_baseline_continues_the_same_prompt_as_text() -> None:
         free = await asked(server.url, Arm("scripted", constrained=False))
     assert (free.text, free.calls, free.error) == ("It is sunny.", (), None)
     assert free.prompt_tokens == held.prompt_tokens
+    assert free.prompt == held.prompt
+    assert free.cached_tokens  # the same prompt was there before
 
 
 async def test_the_baseline_ends_where_the_template_ends_a_turn() -> None:
@@ -72,7 +78,7 @@ async def test_other_servers_are_not_asked_for_timings() -> None:
     with fake_server() as server:
         assert not is_callwright(base_url(server.url), {})
         answer = await asked(server.url, ARM, is_ours=False)
-    assert answer.forward_passes is None
+    assert (answer.forward_passes, answer.prompt) == (None, None)
     assert "include_timings" not in server.bodies[0]
 
 

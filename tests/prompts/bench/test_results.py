@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -16,7 +17,9 @@ from tests.prompts.bench.samples import case
 
 A, B, FREE = Arm("m", "native"), Arm("m", "generic"), Arm("m", "native", constrained=False)
 RIGHT = Answer((("get_weather", '{"city": "Porto"}'),), wall_s=1.5, first_s=0.5, output_tokens=20)
-WRONG = Answer((("get_time", "{}"),), "I <think> so", wall_s=2.0, forward_passes=9)
+WRONG = Answer(
+    (("get_time", "{}"),), "I <think> so", wall_s=2.0, forward_passes=9, prompt="<user>Weather?"
+)
 
 
 def cases(count: int = 4) -> list[Case]:
@@ -55,6 +58,19 @@ def test_a_row_that_cannot_be_written_is_told_plainly(tmp_path: Path) -> None:
     todo = [(A, one) for one in cases()]
     with pytest.raises(OSError, match="No space"):
         asyncio.run(run(todo, ask, tmp_path / "results.jsonl", pool=(), parallel=3, tick=full))
+
+
+def test_no_arm_is_always_first_and_every_category_comes_soon(tmp_path: Path) -> None:
+    several = [
+        case(category=category, id=f"{category}_{at}")
+        for category, count in (("simple_python", 20), ("multiple", 10))
+        for at in range(count)
+    ]
+    todo = left_to_do([A, B], several, tmp_path / "results.jsonl")
+    assert todo == left_to_do([A, B], several, tmp_path / "results.jsonl")
+    assert [one.id for _, one in todo[::2]] == [one.id for _, one in todo[1::2]]
+    assert {arm for arm, _ in todo[::2]} == {A, B}
+    assert {one.category for _, one in todo[:6]} == {"simple_python", "multiple"}
 
 
 def test_errors_are_asked_again(tmp_path: Path) -> None:
@@ -109,7 +125,7 @@ def rows() -> list[Row]:
 
 
 def test_summaries() -> None:
-    a, b, free = summarise(rows())
+    b, a, free = summarise(rows())
     assert (a.right.value, b.right.value, free.right.value) == (1, 0, 1)
     assert a.confusion == {(True, True): 8}
     assert (a.wall_s, a.first_s, a.forward_passes, b.forward_passes) == (1.5, 0.5, None, 9)
@@ -156,9 +172,30 @@ def test_the_report_is_one_page_without_network() -> None:
     assert "<script" not in text
     assert "A &lt;run&gt;" in text
     assert "I &lt;think&gt; so" in text
-    assert "A is better by 100.0%" in text
-    assert text.count("<details>") == 8
+    assert "B is better by 100.0%" in text
+    assert text.count("<details class=case>") == 8
     assert "prefers-color-scheme: dark" in text
+    assert "<td>get_weather</td><td>a call</td>" in text  # what arm B should have called
+    assert "<summary>Prompt</summary><div><pre>&lt;user&gt;" in text
+
+
+def test_a_difference_is_shown_argument_by_argument() -> None:
+    expected = {"get_weather": {"city": ["Porto", "Oporto"], "days": [3, ""], "tags": [["a b"]]}}
+    answer = Answer((("get_weather", '{"city": "porto", "tags": ["c"], "limit": 1.5}'),))
+    text = page([judge(A, case(expected), answer)], "x")
+    lines = [line.split("<td>")[1:] for line in text.split("<tr>") if "get_weather." in line]
+    shown = {one.partition("<")[0]: rest for one, *rest in lines}
+    assert [name.partition(".")[2] for name in shown] == ["city", "days", "tags", "limit"]
+    good = [name for name, rest in shown.items() if '"good"' in str(rest)]
+    assert good == ["get_weather.city", "get_weather.days"]
+    assert "&quot;Porto&quot; or &quot;Oporto&quot;" in str(shown["get_weather.city"])
+    assert "3 or left out" in str(shown["get_weather.days"])
+
+
+def test_times_over_a_cache_are_called_what_they_are() -> None:
+    cold, warm = (replace(RIGHT, cached_tokens=count) for count in (0, 7))
+    assert "cannot be compared" not in page([judge(A, cases()[0], cold)], "x")
+    assert "cannot be compared" in page([judge(A, cases()[0], warm)], "x")
 
 
 def test_a_report_without_rows() -> None:

@@ -50,3 +50,35 @@ def test_what_is_no_variant(name: str) -> None:
     with pytest.raises(SetupError, match="no variant"):
         check_variant(name)
     check_variant("distractors-60")
+
+
+@pytest.mark.parametrize(
+    ("described", "left"),
+    [
+        ("The city, e.g. Porto, PT", "The city"),
+        ("A city (e.g., 'Porto'), with its zone.", "A city, with its zone."),
+        ("Its genre, such as Action or 1.5. Default is 'x'.", "Its genre. Default is 'x'."),
+        ("A code. Example: PT-1.", "A code."),
+        ("Such a text has none.", "Such a text has none."),
+    ],
+)
+def test_examples_go_out_of_schemas_and_descriptions(described: str, left: str) -> None:
+    city = {"type": "string", "description": described, "examples": ["Porto"]}
+    named = {"type": "string", "enum": ["a"]}
+    properties = {"city": city, "examples": named}
+    function = {**WEATHER, "parameters": {"type": "dict", "properties": properties}}
+    [tool] = vary(case(functions=[function]), "no-examples", []).tools
+    assert tool["function"]["parameters"]["properties"] == {
+        "city": {"type": "string", "description": left},
+        "examples": named,
+    }
+
+
+def test_several_changes_are_made_one_after_the_other() -> None:
+    one = case(functions=[WEATHER])
+    varied = vary(one, "distractors-3+no-descriptions", POOL)
+    assert len(varied.tools) == 4
+    assert "description" not in json.dumps(varied.tools)
+    check_variant("distractors-3+no-descriptions")
+    with pytest.raises(SetupError, match="no variant 'x'"):
+        check_variant("plain+x")
