@@ -9,7 +9,8 @@ import ctypes
 import hashlib
 import logging
 import os
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -19,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from server.engine.vocabulary import Vocabulary
-from server.errors import SetupError
+from server.errors import SetupError, ShuttingDown
 
 log = logging.getLogger(__name__)
 
@@ -108,7 +109,8 @@ class LlamaRunner:
         self._context = self._make_context(options)
         self._memory = lc.llama_get_memory(self._context)
         self._vocab = lc.llama_model_get_vocab(self._model)
-        self.vocabulary = read_vocabulary(self._vocab)
+        self._encoder = _Encoder(self._vocab)
+        self.vocabulary = read_vocabulary(self._vocab, self._encoder)
         # Sequences of such models are one running state: nothing can be cut off or shared.
         self.can_cut = not (
             lc.llama_model_is_recurrent(self._model) or lc.llama_model_is_hybrid(self._model)
@@ -195,6 +197,7 @@ class LlamaRunner:
         return digest.hexdigest()
 
     def close(self) -> None:
+        self._encoder.close()
         lc.llama_free(self._context)
         lc.llama_model_free(self._model)
 
@@ -242,7 +245,7 @@ def _load_model(path: Path, options: RunnerOptions) -> Any:
     return model
 
 
-def read_vocabulary(vocab: Any) -> Vocabulary:
+def read_vocabulary(vocab: Any, encode: Callable[[bytes], list[int]]) -> Vocabulary:
     """All tokens of a llama_vocab. Takes about a second for 150,000 tokens."""
     buffer = ctypes.create_string_buffer(PIECE_BYTES)
     pieces: list[bytes] = []
@@ -269,7 +272,7 @@ def read_vocabulary(vocab: Any) -> Vocabulary:
         eos=lc.llama_vocab_eos(vocab),
         bos=bos if bos >= 0 else None,
         adds_bos=bool(lc.llama_vocab_get_add_bos(vocab)),
-        encode=lambda text: _encode(vocab, text),
+        encode=encode,
     )
 
 
@@ -277,11 +280,35 @@ def _is_marker(piece: bytes) -> bool:
     return piece[:1] + piece[-1:] in (b"<>", b"[]") and len(piece) > 2
 
 
-def _encode(vocab: Any, text: bytes) -> list[int]:
-    size = len(text) + 8
-    tokens = (lc.llama_token * size)()
-    count = lc.llama_tokenize(vocab, text, len(text), tokens, size, False, False)
-    return list(tokens[:count])
+class _Encoder:
+    """Text to tokens, in any thread. Raises ShuttingDown once it is closed, with the model."""
+
+    def __init__(self, vocab: Any) -> None:
+        self._vocab = vocab
+        self._changed = threading.Condition()
+        self._users = 0
+        self._closed = False
+
+    def __call__(self, text: bytes) -> list[int]:
+        with self._changed:
+            if self._closed:
+                raise ShuttingDown("the model is not loaded any more")
+            self._users += 1
+        try:
+            size = len(text) + 8
+            tokens = (lc.llama_token * size)()
+            count = lc.llama_tokenize(self._vocab, text, len(text), tokens, size, False, False)
+            return list(tokens[:count])
+        finally:
+            with self._changed:
+                self._users -= 1
+                self._changed.notify_all()
+
+    def close(self) -> None:
+        """Wait for those under way, and refuse all others."""
+        with self._changed:
+            self._closed = True
+            self._changed.wait_for(lambda: not self._users)
 
 
 def physical_cores() -> int:

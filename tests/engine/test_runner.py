@@ -19,7 +19,7 @@ from server.engine.runner import (
 )
 from server.engine.sampler import Logits
 from server.engine.sequence import Job
-from server.errors import SetupError
+from server.errors import SetupError, ShuttingDown
 from tests.engine.helpers import GREEDY, Free, Output, run
 
 pytestmark = pytest.mark.weights
@@ -206,6 +206,16 @@ def test_a_file_that_is_no_model_is_a_setup_error(tmp_path: Path) -> None:
     path.write_bytes(b"GGUF, or so it says")
     with pytest.raises(SetupError, match="could not load"):
         LlamaRunner(path, RunnerOptions())
+
+
+def test_once_closed_nothing_is_encoded(small_model_path: Path) -> None:
+    """A request that is still on its way to the engine must not reach into freed memory."""
+    runner = LlamaRunner(small_model_path, RunnerOptions(context_length=64))
+    encode = runner.vocabulary.encode
+    assert encode(b"one two")
+    runner.close()
+    with pytest.raises(ShuttingDown):
+        encode(b"one two")
 
 
 def test_there_is_at_least_one_core() -> None:

@@ -111,22 +111,22 @@ async def test_greedy_answers_are_those_without_cache_company_and_drafts(
     )  # fmt: skip
     parts = assemble(chosen, LocalModel("small", (), small_model_path, None))
     parts.engine.start()
+    made = requests()
+    half = len(made) // 2
+    found: list[Parting] = []
+    tokens = 0
     try:
-        made = requests()
-        half = len(made) // 2
         answers = await answered(parts, made[:half], AT_ONCE)
         answers += await answered(parts, made[half:], 1)  # there are drafts where few run
+        options = RunnerOptions(context_length=4096, batch_tokens=512, reproducible=reproducible)
+        runner = LlamaRunner(small_model_path, options)
+        for number, sequence in enumerate(answers):
+            found += partings(runner, number, sequence)
+            tokens += sequence.output_tokens
+        runner.close()
     finally:
         parts.engine.stop(grace_s=0)
         parts.compiler.close()
-    options = RunnerOptions(context_length=4096, batch_tokens=512, reproducible=reproducible)
-    runner = LlamaRunner(small_model_path, options)
-    found: list[Parting] = []
-    tokens = 0
-    for number, sequence in enumerate(answers):
-        found += partings(runner, number, sequence)
-        tokens += sequence.output_tokens
-    runner.close()
     print(f"{len(answers)} answers, {tokens} tokens, near ties: {found}")
     assert [parting for parting in found if parting.gap > NEAR_TIE] == []
     assert not (reproducible and found)
