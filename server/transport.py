@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Sequence
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -89,23 +90,18 @@ class EventStream(Response):
 
 async def with_pauses(items: AsyncIterator[T], pause_s: float) -> AsyncGenerator[T | None, None]:
     """The items, and None whenever `pause_s` seconds pass without one."""
-    following: asyncio.Task[T] | None = None
-    try:
-        while True:
-            following = following or asyncio.ensure_future(_next(items))
-            done, _ = await asyncio.wait({following}, timeout=pause_s)
-            if not done:
-                yield None
-                continue
+    loop = asyncio.get_running_loop()
+    async with _read_ahead([items]) as came:
+        while came.more:
+            timer = loop.call_later(pause_s, came.wake)
             try:
-                item = following.result()
-            except StopAsyncIteration:
-                return
-            following = None
-            yield item
-    finally:
-        if following is not None:
-            await _cancel(following)
+                await came.something()
+            finally:
+                timer.cancel()
+            if came.items:
+                yield came.items.popleft()[1]
+            elif came.more:
+                yield None
 
 
 async def interleaved(sources: Sequence[AsyncIterator[T]]) -> AsyncGenerator[tuple[int, T], None]:
@@ -113,28 +109,69 @@ async def interleaved(sources: Sequence[AsyncIterator[T]]) -> AsyncGenerator[tup
 
     The first source to fail ends it. The caller closes the sources.
     """
-    waiting = {asyncio.ensure_future(_next(source)): i for i, source in enumerate(sources)}
+    if len(sources) == 1:  # the usual case, which needs no tasks
+        async for item in sources[0]:
+            yield 0, item
+        return
+    async with _read_ahead(sources) as came:
+        while came.more:
+            await came.something()
+            if came.items:
+                yield came.items.popleft()
+
+
+class _Arrivals(Generic[T]):
+    """What some sources have given and nobody has taken yet, with the indices of the sources.
+
+    A task per source, not one per item: an answer has an item for every token.
+    """
+
+    def __init__(self, sources: Sequence[AsyncIterator[T]]) -> None:
+        self.items: deque[tuple[int, T]] = deque()
+        self._awaited: asyncio.Future[None] | None = None
+        self.readers = [
+            asyncio.ensure_future(self._read(i, source)) for i, source in enumerate(sources)
+        ]
+
+    @property
+    def more(self) -> bool:
+        """Whether there are items, or may be. Raises what a source has failed with."""
+        if self.items:
+            return True
+        for reader in self.readers:
+            if reader.done():
+                reader.result()
+        return not all(reader.done() for reader in self.readers)
+
+    async def something(self) -> None:
+        """Wait until there are items, a source has ended, or `wake` was called."""
+        if not self.items:
+            self._awaited = asyncio.get_running_loop().create_future()
+            await self._awaited
+
+    def wake(self) -> None:
+        if self._awaited is not None and not self._awaited.done():
+            self._awaited.set_result(None)
+
+    async def _read(self, index: int, source: AsyncIterator[T]) -> None:
+        try:
+            async for item in source:
+                self.items.append((index, item))
+                self.wake()
+        finally:
+            self.wake()
+
+
+@contextlib.asynccontextmanager
+async def _read_ahead(sources: Sequence[AsyncIterator[T]]) -> AsyncIterator[_Arrivals[T]]:
+    arrivals = _Arrivals(sources)
     try:
-        while waiting:
-            done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-            for task in sorted(done, key=lambda task: waiting[task]):
-                try:
-                    item = task.result()
-                except StopAsyncIteration:
-                    del waiting[task]
-                    continue
-                index = waiting.pop(task)
-                waiting[asyncio.ensure_future(_next(sources[index]))] = index
-                yield index, item
+        yield arrivals
     finally:
-        for task in waiting:
-            await _cancel(task)
-            if not task.cancelled():
-                task.exception()  # was seen by nobody, and need not be
-
-
-async def _next(items: AsyncIterator[T]) -> T:
-    return await anext(items)
+        for reader in arrivals.readers:
+            await _cancel(reader)
+            if not reader.cancelled():
+                reader.exception()  # was seen by nobody, and need not be
 
 
 async def _disconnected(receive: Receive) -> None:
