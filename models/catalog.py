@@ -13,7 +13,8 @@ import difflib
 import importlib.resources
 import os
 import tomllib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -71,7 +72,10 @@ Source = HubSource | PackagesSource | UrlSource
 
 @dataclass(frozen=True)
 class CatalogEntry:
-    """One model file. Sizes are bytes; `size` and `sha256` are either both known or both None."""
+    """One model file. Sizes are bytes; `size` and `sha256` are either both known or both None.
+
+    `tool_call_bias` is what `callwright bench calibrate` proposes, by the name of the template.
+    """
 
     __pydantic_config__ = _STRICT
     name: str
@@ -85,6 +89,9 @@ class CatalogEntry:
     approximate_size: int = 0
     sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
     prompt_template: str | None = None
+    tool_call_bias: Mapping[str, Annotated[float, Field(ge=-100, le=100)]] = field(
+        default_factory=dict
+    )
     default: bool = False
 
     @property

@@ -63,6 +63,7 @@ def assemble(settings: Settings, model: LocalModel) -> Parts:
         vocabulary=vocabulary,
         renderers=Renderers(facts, _template(settings, model)),
         context_length=runner.context_length,
+        call_biases=model.entry.tool_call_bias if model.entry else {},
     )
     completion = CompletionService(
         settings,

@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from prompts.guard import GUARD
 from prompts.render import Renderer
 from prompts.tool_format import ToolFormat
+from server.call_bias import CallBias
 from server.config import Settings
-from server.constraint import ConstraintCompiler
+from server.constraint import Constraint, ConstraintCompiler
 from server.ending import Ending, Ends, ends_of
 from server.engine.engine import Engine
 from server.engine.generation import Generation
@@ -35,7 +36,7 @@ log = logging.getLogger(__name__)
 
 
 class ChatService:
-    """Answers chat requests with one model."""
+    """Answers chat requests with one model. `call_biases` are the model's, by template."""
 
     def __init__(
         self,
@@ -46,12 +47,14 @@ class ChatService:
         vocabulary: Vocabulary,
         renderers: Renderers,
         context_length: int,
+        call_biases: Mapping[str, float],
     ) -> None:
         self._settings = settings
         self._engine = engine
         self._compiler = compiler
         self._vocabulary = vocabulary
         self._renderers = renderers
+        self._call_biases = call_biases
         self._thoughts = ThoughtsMaker(vocabulary)
         self._context_length = context_length
 
@@ -83,10 +86,12 @@ class ChatService:
             request, self._vocabulary, self._settings.temperature, formal=_is_formal(request)
         )
         thoughts = self._thoughts_of(request, renderer, text)
+        bias_by = self._bias_by(request, renderer, constraint)
         answers: list[Answer] = []
         try:
             for index in range(request.n):
-                guide = constraint.guide(self._lookup(prompt))
+                bias = None if bias_by is None else constraint.bias(bias_by)
+                guide = constraint.guide(self._lookup(prompt), bias)
                 thinking = Thinking(guide, thoughts) if thoughts else None
                 held = thinking or guide
                 ending = Ending(held, ends, self._vocabulary.end) if ends != Ends() else None
@@ -101,7 +106,7 @@ class ChatService:
                 reader = ThinkingParser(parser, thoughts) if thoughts else parser
                 # The first one prefills the prompt, the others share its cells.
                 generation = await self._engine.submit(job)
-                answers.append(self._answer(request, generation, reader, ending, thinking))
+                answers.append(self._answer(request, generation, reader, ending, thinking, bias))
         except BaseException:
             for answer in answers:
                 answer.generation.cancel()
@@ -115,6 +120,7 @@ class ChatService:
         parser: OutputParser | ThinkingParser,
         ending: Ending | None,
         thinking: Thinking | None,
+        bias: CallBias | None,
     ) -> Answer:
         return Answer(
             generation,
@@ -125,7 +131,30 @@ class ChatService:
             include_timings=request.include_timings,
             ending=ending,
             thinking=thinking,
+            bias=bias,
         )
+
+    def _bias_by(
+        self, request: ChatRequest, renderer: Renderer, constraint: Constraint
+    ) -> float | None:
+        """By what calls are favoured against free text; None where that changes nothing.
+
+        Raises InvalidRequest where a call or not is decided only within the grammar of an answer.
+        """
+        if request.choice.mode != "auto" or request.continues_final:
+            return None
+        by = request.tool_call_bias
+        if by and not constraint.chooses:
+            raise InvalidRequest(
+                "tool_call_bias is not supported together with response_format, nor with a model"
+                " that marks its answers in words as it marks calls",
+                param="tool_call_bias",
+            )
+        if by is None:
+            by = self._settings.tool_call_bias
+        if by is None:
+            by = self._call_biases.get(renderer.template_name, 0.0)
+        return by if constraint.chooses and (by or request.include_timings) else None
 
     def _lookup(self, prompt: list[int]) -> Lookup | None:
         limit = self._settings.lookup_tokens
@@ -210,6 +239,7 @@ class Answer:
     include_timings: bool
     ending: Ending | None = None
     thinking: Thinking | None = None
+    bias: CallBias | None = None
 
     async def events(self) -> AsyncGenerator[Event, None]:
         """The events of the answer; the last one is Finish. Raises what generation failed with."""
@@ -261,6 +291,8 @@ class Answer:
             return None
         timings = asdict(self.generation.sequence.timings)
         del timings["submitted"]
+        if self.bias and self.bias.leaning:
+            timings |= asdict(self.bias.leaning) | {"tool_call_bias": self.bias.by}
         return {name: round(value, 6) for name, value in timings.items()}
 
     def _log(self, end: str, tokens: list[int]) -> None:

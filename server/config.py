@@ -116,6 +116,14 @@ class Settings(BaseSettings):
         None, ge=0, le=2, description="where a request has none; by default 0 with tools, else 0.7"
     )
 
+    tool_call_bias: float | None = Field(
+        None,
+        ge=-100,
+        le=100,
+        description="favours calls in auto, or text where negative; by default what was measured"
+        " for the model, else 0",
+    )
+
     reasoning_budget: int = Field(
         2048, ge=0, description="most tokens of reasoning before an answer; 0: no reasoning"
     )

@@ -21,7 +21,9 @@ from outlines.backends.llguidance import LLGuidanceBackend
 from prompts.payloads import JSON, Tags
 from prompts.tool_format import ToolFormat
 from server.arguments import View
+from server.call_bias import CallBias, Openers
 from server.compiling import Cache, Lanes
+from server.engine.sampler import Allowed
 from server.engine.vocabulary import Vocabulary
 from server.errors import InvalidRequest
 from server.grammar import (
@@ -33,7 +35,8 @@ from server.grammar import (
     lark_grammar,
     words_grammar,
 )
-from server.guide import Guide, Matcher, Rules
+from server.guide import Guide
+from server.guided import Matcher, Rules
 from server.inputs import InputChecker, views_of
 from server.lark import BadGrammar, check_lark, inside_string
 from server.lookup import Lookup
@@ -46,6 +49,7 @@ from server.schema.prepare import Prepared, prepare
 from server.surface import Surface, surfaces
 from server.values import Check, Checker
 
+NOTHING = np.empty(0, np.int64)
 LIMITS = {
     # An object of many optional members makes long rows.
     "max_items_in_row": 20_000,
@@ -92,8 +96,17 @@ class Constraint:
         self.guide()
         self.parser(new_id=str, stops=())
 
-    def guide(self, lookup: Lookup | None = None) -> Guide:
-        return Guide(self._rules, lookup)
+    def guide(self, lookup: Lookup | None = None, bias: CallBias | None = None) -> Guide:
+        return Guide(self._rules, lookup, bias)
+
+    @property
+    def chooses(self) -> bool:
+        """Whether the first token of an answer decides between a call and free text."""
+        return len(self._rules.openers) > 0
+
+    def bias(self, by: float) -> CallBias:
+        """A bias of calls against free text, if this `chooses`."""
+        return CallBias(self._rules.openers, by)
 
     def parser(self, *, new_id: Callable[[], str], stops: Iterable[str]) -> OutputParser:
         return OutputParser(
@@ -116,6 +129,7 @@ class ConstraintCompiler:
         self._vocabulary = vocabulary
         self._can_retry = can_retry
         self._backend = _Backend(vocabulary)
+        self._openers = Openers(vocabulary)
         self._constraints: Cache[Constraint] = Cache()
         self._schemas: Cache[_Ready] = Cache()
         self._lanes = Lanes()
@@ -268,7 +282,14 @@ class ConstraintCompiler:
             parameters=parameters,
             checks=checks,
             text_opening=row.text[0],
+            openers=self._openers.of(self._first(matcher)) if free and matcher else NOTHING,
         )
+
+    def _first(self, matcher: Matcher) -> Allowed:
+        """The tokens with which a grammar begins."""
+        bits = np.frombuffer(matcher.deep_copy().compute_bitmask(), np.uint8)
+        size = len(self._vocabulary)
+        return np.unpackbits(bits, bitorder="little", count=size).view(np.bool_)
 
     def _ready(self, part: Part) -> _Ready:
         """Raises InvalidRequest that names tool, pointer and keyword."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from server.engine.sampler import Allowed
+from server.engine.sampler import Allowed, Logits
 from server.engine.vocabulary import Vocabulary
 from server.errors import InvalidRequest
 from server.guide import Guide
@@ -49,6 +49,9 @@ class Ending:
         self._ends = ends
         self._count = 0
         self.length: int | None = None
+
+    def weigh(self, logits: Logits) -> Logits:
+        return self._guide.weigh(logits)
 
     def forced(self) -> list[int]:
         run = self._guide.forced() if self.length is None else []

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from server.arguments import Completed, Input, View
-from server.guide import Matcher
+from server.guided import Matcher
 from server.plan import Callee
 from server.schema.checker import Complaint
 from server.schema.defaults import Defaults

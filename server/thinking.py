@@ -15,7 +15,7 @@ from typing import Literal
 
 import numpy as np
 
-from server.engine.sampler import Allowed
+from server.engine.sampler import Allowed, Logits
 from server.engine.vocabulary import Vocabulary
 from server.events import Event, FinishReason, Reasoning
 from server.guide import Guide
@@ -116,6 +116,9 @@ class Thinking:
     def free(self) -> bool:
         """Whether what comes next may be any text of the answer."""
         return self._state == "answer" and self._answer.free
+
+    def weigh(self, logits: Logits) -> Logits:
+        return logits if self._state == "inside" else self._answer.weigh(logits)
 
     def forced(self) -> list[int]:
         if self._state == "answer":

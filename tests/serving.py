@@ -100,6 +100,7 @@ def rig(
     gate: Gate | None = None,
     context_length: int = 4096,
     max_sequences: int = 4,
+    call_biases: Mapping[str, float] | None = None,
     **values: Any,
 ) -> Rig:
     """`says`: what the model answers, by a text in the prompt, or token by token. Nothing is left
@@ -130,6 +131,7 @@ def rig(
         vocabulary=runner.vocabulary,
         renderers=_renderers(),
         context_length=context_length,
+        call_biases=call_biases or {},
     )
     completion = CompletionService(
         made,

@@ -125,10 +125,12 @@ def test_the_catalogs_template_is_used_unless_the_user_says_otherwise(
         description="",
         sources=(),
         prompt_template="chatml",
+        tool_call_bias={"chatml": -1.5},
     )
     model = LocalModel("tiny", (), Path("/m/tiny.gguf"), entry)
     parts, _ = loaded(monkeypatch, settings(prompt_template=setting), model)
     assert parts.chat._renderers.default.template_name == used
+    assert parts.chat._call_biases == {"chatml": -1.5}
 
 
 def test_a_template_that_is_not_there_is_a_setup_error(monkeypatch: pytest.MonkeyPatch) -> None:

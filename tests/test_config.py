@@ -64,6 +64,7 @@ OTHER: dict[str, tuple[str, Any]] = {
     "fast_copy": ("false", False),
     "mlock": ("true", True),
     "temperature": ("0.5", 0.5),
+    "tool_call_bias": ("-2.5", -2.5),
     "reasoning_budget": ("512", 512),
     "queue_length": ("3", 3),
     "request_timeout_s": ("2.5", 2.5),

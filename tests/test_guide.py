@@ -19,7 +19,8 @@ from server.constraint import Constraint, ConstraintCompiler
 from server.engine.sampler import Allowed
 from server.engine.vocabulary import Vocabulary
 from server.errors import ConstraintFailed
-from server.guide import MAX_TRIES, Guide
+from server.guide import Guide
+from server.guided import MAX_TRIES
 from server.plan import Callee, Mode, Plan
 from tests.driving import (
     Driven,

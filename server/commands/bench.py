@@ -13,7 +13,7 @@ from rich.console import Console
 from server import config
 from server.bench.bodies import MODES
 from server.bench.workloads import WORKLOADS, Closed, Level, Open, Series
-from server.commands import templates
+from server.commands import calibrate, templates
 from server.commands.measuring import positive, progress
 from server.errors import SetupError
 
@@ -88,6 +88,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     load.add_argument("--json", action="store_true", help="print only the line of JSON")
     load.set_defaults(run=run_load)
     templates.add_actions(actions)
+    calibrate.add_action(actions)
 
 
 def _add_servers(load: argparse.ArgumentParser) -> None:

@@ -193,6 +193,7 @@ def _catalog_facts(entry: CatalogEntry, models_dir: Path) -> dict[str, Any]:
         "sha256": fetch.known_hash(entry, models_dir),
         "context_length": entry.context_length,
         "prompt_template": entry.prompt_template,
+        "tool_call_bias": dict(entry.tool_call_bias),
         "default": entry.default,
         "sources": [describe(source) for source in entry.sources],
         "path": str(entry.path(models_dir)),
@@ -245,7 +246,7 @@ def _rows(shown: dict[str, Any]) -> Iterator[tuple[str, str]]:
     memory = {key: value for key, value in shown.items() if "memory" in key}
     for key, value in shown.items():
         said_twice = key == "approximate_size_bytes" and shown["size_bytes"] is not None
-        if value not in (None, [], "") and key not in memory and not said_twice:
+        if value not in (None, [], {}, "") and key not in memory and not said_twice:
             yield key.removesuffix("_bytes").replace("_", " "), _readable(key, value)
     if memory:
         need = human_bytes(memory["needs_memory_bytes"])
@@ -259,6 +260,8 @@ def _readable(key: str, value: Any) -> str:
         return "yes" if value else "no"
     if isinstance(value, list):
         return "\n".join(value)
+    if isinstance(value, dict):
+        return "\n".join(f"{name}: {one}" for name, one in value.items())
     if key.endswith("_bytes"):
         return human_bytes(value)
     return f"{value:,}" if isinstance(value, int) else str(value)

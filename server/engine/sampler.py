@@ -1,7 +1,8 @@
 """Choosing the next token from logits. Pure numpy, one object per sequence.
 
-Order of the steps: logit bias, penalties, constraint mask, temperature, then the cuts on the
-tempered probabilities (llama.cpp's own chain tempers last): top_k, of its share top_p, and min_p.
+Order of the steps: logit bias, penalties, the constraint's weighing and mask, temperature, then the
+cuts on the tempered probabilities (llama.cpp's own chain tempers last): top_k, of its share top_p,
+and min_p.
 """
 
 from __future__ import annotations
@@ -57,6 +58,7 @@ class Sampling:
 class Mask(Protocol):
     """What the sampler asks of a constraint."""
 
+    def weigh(self, logits: Logits) -> Logits: ...
     def allows(self, token: int) -> bool: ...
     def mask(self) -> Allowed: ...
 
@@ -76,7 +78,7 @@ class Sampler:
         refuses it. Drawing again under the mask then gives exactly the renormalised distribution.
         With cuts the two would differ (they depend on what else is there), so the mask comes first.
         """
-        logits = self._adjusted(logits)
+        logits = constraint.weigh(self._adjusted(logits))
         if not self._sampling.cuts or self._sampling.temperature == 0:
             token = self._draw(logits)
             if constraint.allows(token):

@@ -18,14 +18,16 @@ SCORED_TOKENS = 16  # in one batch: each needs a row of logits, which is as long
 class TokenConstraint(Protocol):
     """Which tokens may come next. One per sequence; used by the engine's thread alone.
 
-    `allows` and `mask` speak of the next token, `forced` of a run of tokens that leaves no choice
-    (it counts them as accepted), `accept` moves on by a sampled one. `finished`: nothing may follow
-    but the end. `take_back`, asked once after either, is how many of the last tokens turned out
-    wrong and are to be generated anew; `held` how many may yet turn out so, and must not be told.
-    `likely` are at most `limit` tokens that will probably come next; nothing changes. Raises
-    ConstraintFailed if the grammar is stuck.
+    `weigh` gives the logits of the next token as they are to be sampled from, those that came where
+    it changes nothing. `allows` and `mask` speak of the next token, `forced` of a run of tokens
+    that leaves no choice (it counts them as accepted), `accept` moves on by a sampled one.
+    `finished`: nothing may follow but the end. `take_back`, asked once after either, is how many of
+    the last tokens turned out wrong and are to be generated anew; `held` how many may yet turn out
+    so, and must not be told. `likely` are at most `limit` tokens that will probably come next;
+    nothing changes. Raises ConstraintFailed if the grammar is stuck.
     """
 
+    def weigh(self, logits: Logits) -> Logits: ...
     def forced(self) -> list[int]: ...
     def allows(self, token: int) -> bool: ...
     def mask(self) -> Allowed: ...

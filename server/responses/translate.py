@@ -29,7 +29,8 @@ _ALIKE = {
     *SamplingFields.model_fields,
     *ExtentFields.model_fields,
     *("apply_defaults", "chat_template_kwargs", "include_timings", "model"),
-    *("parallel_tool_calls", "prompt_template", "reasoning_budget", "tool_choice"),
+    *("parallel_tool_calls", "prompt_template", "reasoning_budget"),
+    *("tool_call_bias", "tool_choice"),
 }
 """Fields that are the same in both APIs."""
 

@@ -63,7 +63,8 @@ class ChatRequest(SamplingFields, AnswerFields, ExtentFields, LegacyFields):
     `prompt_template` is the name of a template, never a path. `include_timings` adds where the time
     went. `apply_defaults` is for the tools that do not say themselves. `logprobs` asks for the
     log-probability of each token, `top_logprobs` for that many others in its place.
-    `reasoning_budget` is the most tokens of reasoning.
+    `reasoning_budget` is the most tokens of reasoning. `tool_call_bias` is added to the logits of
+    what opens a call, where the answer begins.
     """
 
     model: str = Field(min_length=1)
@@ -71,6 +72,7 @@ class ChatRequest(SamplingFields, AnswerFields, ExtentFields, LegacyFields):
 
     tools: Annotated[tuple[WireTool, ...], *LIST] = ()
     tool_choice: WireChoice | None = None
+    tool_call_bias: float | None = Field(None, ge=-100, le=100)
     parallel_tool_calls: bool = True
     n: int = Field(1, ge=1, le=MAX_CHOICES)
     logprobs: bool = False

@@ -32,6 +32,9 @@ def prompt(text: str) -> list[int]:
 class Free:
     """Allows everything."""
 
+    def weigh(self, logits: Logits) -> Logits:
+        return logits
+
     def forced(self) -> list[int]:
         return []
 

@@ -154,6 +154,7 @@ def test_a_choice_of_tools_is_flat(choice: Any, mode: str, names: tuple[str, ...
          "tools[0].format.definition"),
         ({"chat_template_kwargs": {"messages": []}}, "chat_template_kwargs"),
         ({"prompt_template": "../x"}, "prompt_template"),
+        ({"tool_call_bias": 101}, "tool_call_bias"),
     ],
 )  # fmt: skip
 def test_what_chat_refuses_is_told_in_the_words_of_this_api(

@@ -36,6 +36,7 @@ def test_what_is_honoured_is_read() -> None:
         "top_logprobs": 20,
         "chat_template_kwargs": {"enable_thinking": False},
         "prompt_template": "table_zh",
+        "tool_call_bias": -2.5,
         "parallel_tool_calls": False,
     }
     request = ask(**given)
@@ -66,6 +67,7 @@ def test_what_is_honoured_is_read() -> None:
         ("stop", [5, {"a": 1}, ["x"] * 17]),
         ("logit_bias", [5, {"word": 1}, {"-1": 1}, {"5": 101}, {"5": "x"}, {"5": True}]),
         ("reasoning_effort", ["maximal", 3]),
+        ("tool_call_bias", [-100.5, 101, True, "1", [1]]),
         ("prompt_template", ["../etc/passwd", "/x", "", "a\n", 5]),
         ("chat_template_kwargs", [5, {"messages": []}, {"self": 1}, {"a b": 1}]),
         ("model", ["", 5, None]),
