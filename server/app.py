@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any
 
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -17,15 +15,14 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 
 from server.errors import Busy, CallwrightError, InvalidRequest
-from server.openapi import EXTRA, document
+from server.logs import log_refusal
+from server.openapi import EXTRA, Route, document
 from server.origins import OriginGuard
 from server.parts import Parts
 from server.routes import chat, completions, responses, service, tokens
+from server.routes.absent import Routes
 from server.routes.common import internal_error, json_reply, needs_key
-from server.routes.unsupported import no_such_route
 from server.wire.replies import error_reply
-
-log = logging.getLogger(__name__)
 
 KEYED = (
     service.router,
@@ -49,13 +46,20 @@ def create_app(parts: Parts) -> FastAPI:
     app = FastAPIOffline(
         "/docs", None, static_url="/docs/static", title="Callwright", lifespan=lifespan
     )
-    _add_errors(app)
     unkeyed = service.open_router(parts)
     keyed = [router(parts) for router in KEYED]
+    described = _described([unkeyed, *keyed])
+    _add_errors(app, Routes((method, path) for method, path, _ in described))
+    _let_head_in([unkeyed, *keyed])
     app.include_router(unkeyed)
     for router in keyed:
         app.include_router(router, dependencies=[Depends(needs_key(parts.settings))])
-    app.openapi = partial(_openapi, parts, [unkeyed, *keyed])  # type: ignore[method-assign]
+    app.openapi = partial(  # type: ignore[method-assign]
+        document,
+        described,
+        model_names=parts.model_names,
+        needs_key=bool(parts.settings.api_key),
+    )
     app.add_middleware(OriginGuard, settings=parts.settings)
     if parts.settings.cors_origin:
         app.add_middleware(
@@ -67,37 +71,46 @@ def create_app(parts: Parts) -> FastAPI:
     return app
 
 
-def _openapi(parts: Parts, routers: Iterable[APIRouter]) -> dict[str, Any]:
-    routes = [
+def _described(routers: Sequence[APIRouter]) -> list[Route]:
+    """The routes that the document speaks of."""
+    return [
         (method, route.path_format, extra[EXTRA])
-        for router in routers
-        for route in router.routes
-        if isinstance(route, APIRoute) and (extra := route.openapi_extra) and EXTRA in extra
+        for route in _routes(routers)
+        if (extra := route.openapi_extra) and EXTRA in extra
         for method in sorted(route.methods or ())
     ]
-    return document(
-        routes,
-        model_names=parts.model_names,
-        needs_key=bool(parts.settings.api_key),
-    )
 
 
-def _add_errors(app: FastAPI) -> None:
+def _let_head_in(routers: Sequence[APIRouter]) -> None:
+    """Answer HEAD as GET, without the body, which the protocol leaves out."""
+    for route in _routes(routers):
+        if "GET" in route.methods:
+            route.methods.add("HEAD")
+
+
+def _routes(routers: Sequence[APIRouter]) -> list[APIRoute]:
+    return [one for router in routers for one in router.routes if isinstance(one, APIRoute)]
+
+
+def _add_errors(app: FastAPI, routes: Routes) -> None:
     """The one place where errors become HTTP."""
 
     @app.exception_handler(CallwrightError)
     async def known(_: Request, exc: CallwrightError) -> Response:
-        # Not the message: it may quote what the client wrote.
-        log.info("refused status=%d code=%s param=%s", exc.status, exc.code, exc.param)
+        log_refusal(exc, exc.status)
         headers = {"retry-after": str(exc.retry_after_s)} if isinstance(exc, Busy) else None
         return json_reply(error_reply(exc), exc.status, headers)
 
     @app.exception_handler(HTTPException)
     async def route(request: Request, exc: HTTPException) -> Response:
+        headers = dict(exc.headers or {})
         error: CallwrightError = InvalidRequest(str(exc.detail))
         if exc.status_code == 404:
-            error = no_such_route(request.url.path)
-        return json_reply(error_reply(error), exc.status_code, dict(exc.headers or {}))
+            error = routes.none(request.url.path)
+        elif exc.status_code == 405:
+            error = routes.none_with(request.method, headers.get("Allow", ""))
+        log_refusal(error, exc.status_code)
+        return json_reply(error_reply(error), exc.status_code, headers)
 
     @app.exception_handler(RequestValidationError)
     async def invalid(_: Request, exc: RequestValidationError) -> Response:

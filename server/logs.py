@@ -4,8 +4,17 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import sys
 import time
+
+from server.errors import CallwrightError
+
+log = logging.getLogger(__name__)
+
+MAX_REASON = 300  # characters
+# What `!r` puts into quotes; an apostrophe within a word is none.
+_QUOTED = re.compile(r"""(?<!\w)(?:'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*")(?!\w)""")
 
 
 class JsonFormatter(logging.Formatter):
@@ -43,3 +52,29 @@ def configure(form: str, level: str) -> None:
     # uvicorn tells of every step of its start and end; ours is the line that matters.
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
     logging.getLogger("uvicorn.error").addFilter(_NoUpgradeWarnings())
+
+
+def log_refusal(error: CallwrightError, status: int) -> None:
+    """Write that a request was refused, and why."""
+    log.info(
+        "refused status=%d code=%s param=%s reason=%s",
+        status,
+        error.code,
+        error.param and _in_line(error.param),
+        reason_of(error),
+    )
+
+
+def reason_of(error: Exception) -> str:
+    """Why something failed, in one line and without what it quotes: that may be a client's text.
+
+    Of an error that is not for users it is the kind only.
+    """
+    if not isinstance(error, CallwrightError):
+        return type(error).__name__
+    return _in_line(_QUOTED.sub("'…'", error.message))[:MAX_REASON]
+
+
+def _in_line(text: str) -> str:
+    """No text of a client can look like a line of the log."""
+    return "".join(one if one.isprintable() else "\ufffd" for one in text)

@@ -44,7 +44,7 @@ class Metrics:
             ["finished_reason"],
             registry=self._registry,
         )
-        self._first = self._histogram("time_to_first_token_seconds", "Until the model chose a token")
+        self._first = self._histogram("time_to_first_token_seconds", "Until the model chose one")
         self._queue = self._histogram("request_queue_time_seconds", "In the queue")
         self._prefill = self._histogram("request_prefill_time_seconds", "In prefill")
         self._decode = self._histogram("request_decode_time_seconds", "After prefill")

@@ -9,7 +9,6 @@ or of the setting.
 from __future__ import annotations
 
 import ipaddress
-import logging
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
@@ -19,9 +18,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from server.config import LOOPBACK, Settings
 from server.errors import Forbidden
+from server.logs import log_refusal
 from server.wire.replies import error_reply, to_json
-
-log = logging.getLogger(__name__)
 
 # Names below these are never given to strangers (RFC 6761, RFC 6762, ICANN for `internal`).
 _PRIVATE = (".localhost", ".internal")
@@ -41,7 +39,7 @@ class OriginGuard:
         if error is None:
             await self._app(scope, receive, send)
             return
-        log.info("refused status=%d code=%s", error.status, error.code)
+        log_refusal(error, error.status)
         content = to_json(error_reply(error))
         answer = Response(content, error.status, media_type="application/json")
         await answer(scope, receive, send)

@@ -17,7 +17,7 @@ from server.chat import ChatService
 from server.engine.runner import DecodeFailed
 from server.output import OutputParser
 from tests.fakes import Gate
-from tests.serving import CHAT, MODEL, ask, call, parse_stream, rig, soon, started, tool
+from tests.serving import CHAT, MODEL, ask, call, live, parse_stream, rig, soon, started, tool
 
 SAYS = {"hello": "Hi."}
 
@@ -85,17 +85,46 @@ async def test_an_unknown_route_is_404(path: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("/v1/chat/complete", "POST /v1/chat/completions, "),
+        ("/chat/completions", "there is no /chat/completions, but /v1/chat/completions: "),
+        ("/v1/v1/responses", "but /v1/responses: "),
+        ("/v1/embeddings", "embeddings are not supported"),
+        ("/" + "x" * 999, "there are GET /health, "),
+    ],
+)
+async def test_an_unknown_route_is_told_what_there_is(path: str, said: str) -> None:
+    async with started(rig(SAYS)) as client:
+        assert said in error_of(await client.post(path, json={}))["message"]
+
+
+@pytest.mark.parametrize(
     ("method", "path", "allowed"),
-    [("GET", CHAT, "POST"), ("DELETE", CHAT, "POST"), ("POST", "/v1/models", "GET")],
+    [
+        ("GET", CHAT, {"POST"}),
+        ("DELETE", CHAT, {"POST"}),
+        ("POST", "/v1/models", {"GET", "HEAD"}),
+    ],
 )
 async def test_a_wrong_method_is_405_and_says_the_right_one(
-    method: str, path: str, allowed: str
+    method: str, path: str, allowed: set[str]
 ) -> None:
     async with started(rig(SAYS)) as client:
         answer = await client.request(method, path)
     assert answer.status_code == 405
-    assert answer.headers["allow"] == allowed
-    error_of(answer)
+    assert set(answer.headers["allow"].split(", ")) == allowed
+    assert answer.headers["allow"] in error_of(answer)["message"]
+
+
+def test_head_is_answered_as_get_without_the_body() -> None:
+    paths = ["/health", "/metrics", "/v1/models", f"/v1/models/{MODEL}", "/openapi.json"]
+    with live(rig(SAYS)) as serving, serving.client() as client:
+        for path in paths:
+            head, get = client.head(path), client.get(path)
+            assert (head.status_code, head.content) == (200, b""), path
+            assert head.headers["content-type"] == get.headers["content-type"]
+        assert client.head("/v1/models/nobody").status_code == 404
 
 
 # Keys
@@ -359,6 +388,36 @@ async def test_logs_hold_no_keys_and_no_text_of_users(caplog: pytest.LogCaptureF
     assert "refused status=401" in lines
     for secret in ("sk-planted", "sk-guessed", "marmalade", "treacle"):
         assert secret not in lines
+
+
+async def test_a_refusal_is_logged_with_its_reason(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    big = {"type": "object", "properties": {"a": {"minimum": "one\ntwo"}}}
+    options = {"chat_template_kwargs": {"a\nrefused status=200": 1}}
+    async with started(rig(SAYS)) as client:
+        await client.post(CHAT, json=ask("hello", temperature=9))
+        await client.post(CHAT, json=ask("hello", tools=[tool("look", big)]))
+        await client.post(CHAT, json=ask("hello", **options))
+        await client.get("/v1/nothing")
+        await client.get(CHAT)
+        await client.get("/health", headers={"host": "evil.example"})
+    lines = [record.getMessage() for record in caplog.records if record.name == "server.logs"]
+    for line, status, words in zip(
+        lines,
+        (400, 400, 400, 404, 405, 403),
+        (
+            "temperature",
+            "must be a number",
+            "cannot be set",
+            "there is no route",
+            "only POST",
+            "host",
+        ),
+        strict=True,
+    ):
+        assert line.startswith(f"refused status={status} code=")
+        assert words in line.partition("reason=")[2]
+        assert "\n" not in line
 
 
 async def test_prompts_and_answers_are_logged_where_switched_on(

@@ -7,8 +7,11 @@ import logging
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from server import logs
+from server.errors import InvalidRequest
 from tests.raw_http import connected, head, read_answer
 from tests.serving import ask, live, rig
 from tests.test_transport_bytes import JDK_HEADERS
@@ -60,3 +63,28 @@ def test_an_upgrade_that_java_asks_for_with_every_request_leaves_no_line(
     lines = capsys.readouterr().err.splitlines()
     assert [line for line in lines if " WARNING " in line] == [lines[-1]]
     assert lines[-1].endswith("Something else.")
+
+
+@pytest.mark.parametrize(
+    ("message", "logged"),
+    [
+        ("the context is 9 tokens", "the context is 9 tokens"),
+        (f"no tool is called {'Grüße'!r} here", "no tool is called '…' here"),
+        (f"it's {chr(39)!r}, isn't it", "it's '…', isn't it"),
+        ("the tool's {!r} and {!r}".format("a'b", "c\"d'e"), "the tool's '…' and '…'"),
+        ("two\nlines\x1b[31m", "two\ufffdlines\ufffd[31m"),
+        ("x" * 999, "x" * 300),
+    ],
+)
+def test_a_reason_is_a_line_without_what_clients_wrote(message: str, logged: str) -> None:
+    assert logs.reason_of(InvalidRequest(message)) == logged
+
+
+@given(st.text(), st.text(st.characters(exclude_characters="'\"")))
+def test_whatever_is_quoted_is_not_logged(said: str, around: str) -> None:
+    secret = f"{said}s3cret{said}"
+    assert "s3cret" not in logs.reason_of(InvalidRequest(f"{around} {secret!r} {around}"))
+
+
+def test_of_a_fault_of_ours_only_its_kind_is_logged() -> None:
+    assert logs.reason_of(KeyError("sk-secret")) == "KeyError"

@@ -79,7 +79,7 @@ def parse_json(text: str, max_depth: int) -> Any:
 def _finite(digits: str) -> float:
     number = float(digits)
     if math.isinf(number):
-        raise Unusable(f"the number {digits[:40]} is out of range")
+        raise Unusable(f"the number {digits[:40]!r} is out of range")
     return number
 
 
