@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, NotRequired, Self
 from pydantic import BeforeValidator, Field, model_validator
 from typing_extensions import TypedDict
 
+from server.errors import InvalidRequest
 from server.events import FinishReason
 from server.wire.answer_format import AnswerFields
 from server.wire.base import validated, wrong
@@ -78,9 +79,15 @@ class CompletionRequest(SamplingFields, AnswerFields, EndFields):
     @model_validator(mode="after")
     def _check_choices(self) -> Self:
         if len(self.prompt) * self.n > MAX_CHOICES:
-            raise wrong(f"{len(self.prompt)} prompts times n are more than {MAX_CHOICES} choices")
+            raise InvalidRequest(
+                f"{len(self.prompt)} prompts times n are more than {MAX_CHOICES} choices", param="n"
+            )
         if self.best_of not in (None, self.n):
-            raise wrong("best_of is not supported: every answer is returned, as many as n says")
+            raise InvalidRequest(
+                "best_of is not supported: every answer is returned, as many as n says",
+                param="best_of",
+                code="unsupported_parameter",
+            )
         check_end(
             self,
             is_text=self.answer_schema is None,

@@ -225,11 +225,19 @@ async def test_what_cannot_be_honoured_is_refused_by_name(fields: Any, param: st
     assert made.runner.passes == []
 
 
-@pytest.mark.parametrize("fields", [{"best_of": 2}, {"n": 2, "best_of": 3}, {"n": 129}])
-async def test_only_all_answers_are_returned(fields: Any) -> None:
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"best_of": 2}, "best_of"),
+        ({"n": 2, "best_of": 3}, "best_of"),
+        ({"n": 129}, "n"),
+        ({"n": 65, "prompt": ["a", "b"]}, "n"),
+    ],
+)
+async def test_only_all_answers_are_returned(fields: Any, param: str) -> None:
     reply = await answer({**body("hello"), **fields})
     assert reply.status_code == 400
-    error_of(reply)
+    assert error_of(reply)["param"] == param
 
 
 async def test_best_of_may_repeat_n() -> None:
