@@ -152,8 +152,8 @@ class ChatRequest(SamplingFields, AnswerFields, ExtentFields, LegacyFields):
         return min(given, default=None)
 
 
-def parse_chat_request(body: bytes, limits: Limits) -> ChatRequest:
-    """The request in the body of a POST.
+def parse_chat_request(body: bytes, limits: Limits, model: str | None = None) -> ChatRequest:
+    """The request in the body of a POST. `model` is the one if none is named.
 
     Raises TooLarge, or InvalidRequest with the path of the field that is to blame. Never anything
     else, whatever the bytes are.
@@ -163,4 +163,6 @@ def parse_chat_request(body: bytes, limits: Limits) -> ChatRequest:
     check_count(data, "tools", limits.max_tools)
     check_count(data, "functions", limits.max_tools)
     refuse_unsupported(data)
+    if model is not None and not data.get("model"):
+        data["model"] = model
     return validated(ChatRequest, data)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, model_validator
@@ -59,9 +58,7 @@ def parse_tokenize_request(
         return validated(TokenizeRequest, data)
     if data.get("content") is not None or data.get("prompt") is not None:
         raise InvalidRequest("one of content, prompt and messages must be there, and only one")
-    if not data.get("model"):
-        body = json.dumps({**data, "model": model}, ensure_ascii=False).encode("utf-8", "replace")
-    return parse_chat_request(body, limits)
+    return parse_chat_request(body, limits, model)
 
 
 def _read_ids(value: Any) -> Any:

@@ -96,6 +96,15 @@ def test_render_without_a_model_needs_only_a_template(
     assert capsys.readouterr().out.endswith("### User\nLog <|im_end|> for me.\n\n### Assistant\n")
 
 
+def test_render_needs_no_model_in_the_request(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "short.json"
+    path.write_text(json.dumps({"messages": REQUEST["messages"]}))
+    run("render", "--model", model, path)
+    assert capsys.readouterr().out == "(user)Log <|im_end|> for me."
+
+
 def test_render_takes_the_template_that_the_request_asks_for(
     model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
