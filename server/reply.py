@@ -1,7 +1,8 @@
 """Events of an answer as chunks of a stream, or folded into one plain answer. No I/O.
 
 Both show the same: a call appears with the first piece of its arguments, empty pieces not at all;
-one whose input is empty, when it ends. Log-probabilities are shown with what comes next.
+one whose input is empty, when it ends. Arguments that were cut end before the white space at their
+end. Log-probabilities are shown with what comes next.
 """
 
 from __future__ import annotations
@@ -114,10 +115,10 @@ class ChunkWriter:
         A client that is cut off between the two would run the call with no arguments. White space
         waits for what follows it: LangChain4j 1.2 fails at a piece with nothing else.
         """
-        if stream.blank is not None:
-            event = CallArguments(event.index, stream.blank.text + event.text)
-        stream.blank = None if event.text.strip() else event
-        return b"" if stream.blank else self._shown(stream, event)
+        text = (stream.blank.text if stream.blank else "") + event.text
+        shown = text.rstrip()
+        stream.blank = CallArguments(event.index, text[len(shown) :]) if shown != text else None
+        return self._shown(stream, CallArguments(event.index, shown)) if shown else b""
 
     def _blank(self, stream: _Stream) -> bytes:
         """The white space that nothing followed."""
@@ -136,7 +137,7 @@ class ChunkWriter:
     def _finish(self, stream: _Stream, event: Finish) -> bytes:
         """The end of a choice, and after the last one what was used, if that is asked for."""
         stream.finish = event
-        blank = self._blank(stream)
+        blank = self._blank(stream) if stream.custom else b""
         reason = _reason(event, self._legacy)
         last = self._chunk([self._choice(stream, {}, reason)])
         if event.timings is not None:
@@ -214,6 +215,7 @@ class _Folded:
     calls: list[tuple[CallBegins, list[str]]] = field(default_factory=list)
     scored: list[ScoredToken] = field(default_factory=list)
     begun: CallBegins | None = None
+    ended: bool = True
     finish: Finish | None = None
 
     def add_all(self, events: Iterable[Event]) -> _Folded:
@@ -230,12 +232,13 @@ class _Folded:
             case Logprobs(tokens):
                 self.scored += tokens
             case CallBegins():
-                self.begun = event
+                self.begun, self.ended = event, False
             case CallArguments(_, piece) if piece:
                 self._open()
                 self.calls[-1][1].append(piece)
             case CallEnds():
                 self._open()
+                self.ended = True
             case Finish():
                 self.finish = event
 
@@ -262,6 +265,10 @@ class _Folded:
         if reasoning := "".join(self.reasoning):
             message["reasoning_content"] = reasoning
         calls = [(begun, "".join(pieces)) for begun, pieces in self.calls]
+        is_cut = not self.ended and self.begun is None
+        if is_cut and not calls[-1][0].custom:
+            begun, written = calls.pop()
+            calls += [(begun, cut)] if (cut := written.rstrip()) else []
         if calls and self.legacy:
             message["function_call"] = legacy_call(*calls[0])
         elif calls:

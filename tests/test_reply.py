@@ -159,10 +159,30 @@ def answers(draw: st.DrawFn) -> list[Event]:
 @NO_HURRY
 @given(answers())
 @example([CallBegins(0, "a" * 9, "look"), Finish("length", USAGE)])
+@example([CALL[0], CallArguments(0, " "), Finish("length", USAGE)])
+@example([*CALL, CallBegins(1, "b" * 9, "look"), Finish("length", USAGE)])
 @example([Text("\u2028\u0085\u2029\n\r"), Finish("stop", USAGE)])
 def test_the_stream_adds_up_to_the_plain_answer(events: list[Event]) -> None:
     plain = fold(events, **HEAD)
     assert to_json(refolded(streamed(events))) == to_json(plain)
+
+
+@pytest.mark.parametrize("written", ['{"a":', '{"a": "b', "{"])
+@pytest.mark.parametrize("blanks", [[" "], ["\n", " "]])
+@pytest.mark.parametrize("apart", [True, False])
+def test_the_white_space_at_the_end_of_a_cut_call_is_no_piece_of_its_own(
+    written: str, blanks: list[str], apart: bool
+) -> None:
+    pieces = [written, *blanks] if apart else [written + "".join(blanks)]
+    cut = [CALL[0], *(CallArguments(0, piece) for piece in pieces), Finish("length", USAGE)]
+    sent = [
+        delta["function"]["arguments"]
+        for chunk in payloads(streamed(cut))
+        for choice in chunk["choices"]
+        for delta in choice["delta"].get("tool_calls", [])
+    ]
+    assert sent == ["", written]
+    assert refolded(streamed(cut)) == fold(cut, **HEAD)
 
 
 @NO_HURRY
