@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from models.catalog import LocalModel
 from models.copies import copies_folder
 from models.widen import widened
@@ -21,8 +23,13 @@ from server.responses.service import ResponsesService
 from server.responses.store import open_store
 
 
-def assemble(settings: Settings, model: LocalModel) -> Parts:
-    """Load the model, which takes seconds, and build the rest. Raises SetupError."""
+def assemble(
+    settings: Settings, model: LocalModel, *, goes_on: Callable[[], bool] = lambda: True
+) -> Parts:
+    """Load the model, which takes seconds, and build the rest.
+
+    Raises SetupError, and LoadCancelled soon after `goes_on` says no.
+    """
     store = open_store(settings)  # first: what is wrong with it need not wait for the model
     options = EngineOptions(
         max_sequences=settings.max_sequences,
@@ -49,6 +56,7 @@ def assemble(settings: Settings, model: LocalModel) -> Parts:
             mlock=settings.mlock,
             reproducible=settings.reproducible,
         ),
+        goes_on,
     )
     vocabulary = runner.vocabulary
     metrics = Metrics(lambda: engine.load)

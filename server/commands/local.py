@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,10 +28,14 @@ def load_parts(settings: Settings, console: Console) -> Parts:
     """Fetch the model if need be, look at file and memory, load it. Raises SetupError."""
     model = local_model(settings, console)
     check_memory(model.path, settings)
-    with console.status(f"loading {model.name}"), held_back():
-        from server.assemble import assemble  # llama.cpp and Outlines take a second to import
+    with console.status(f"loading {model.name}"), held_back() as interrupted:
+        # llama.cpp and Outlines take a second to import.
+        from server.assemble import assemble
+        from server.engine.runner import LoadCancelled
 
-        return assemble(settings, model)
+        with contextlib.suppress(LoadCancelled):
+            return assemble(settings, model, goes_on=lambda: not interrupted())
+    raise AssertionError("the signal that cancelled the load ends the command")
 
 
 def local_model(settings: Settings, console: Console) -> LocalModel:

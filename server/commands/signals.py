@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -28,8 +28,8 @@ def sigterm_unwinds() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def held_back() -> Iterator[None]:
-    """Let signals wait until the block is done; a second one does not wait.
+def held_back() -> Iterator[Callable[[], bool]]:
+    """Let signals wait until the block is done; a second one does not wait. Gives whether one came.
 
     Native code calls back into Python, for its log lines for one, and an exception that a signal
     raises there is printed and forgotten: the command would go on.
@@ -48,7 +48,7 @@ def held_back() -> Iterator[None]:
     for number in SIGNALS:
         signal.signal(number, remember)
     try:
-        yield
+        yield lambda: bool(came)
     finally:
         restore()
     for caught in came:

@@ -49,6 +49,10 @@ class DecodeFailed(Exception):
     """llama.cpp could not run the batch; what the KV cache holds is unknown."""
 
 
+class LoadCancelled(Exception):
+    """The model was not loaded to its end, as was asked for."""
+
+
 class Runner(Protocol):
     """What the engine asks of a model. `tests/fakes.py` has a scripted one."""
 
@@ -91,12 +95,17 @@ DEFAULT_CONTEXT = 8192  # more costs memory that most tool calls never use
 
 
 class LlamaRunner:
-    """A loaded model. Raises SetupError if the file or the memory will not do."""
+    """A loaded model. `goes_on` is asked while it is loaded.
 
-    def __init__(self, path: Path, options: RunnerOptions) -> None:
+    Raises SetupError if the file or the memory will not do, LoadCancelled.
+    """
+
+    def __init__(
+        self, path: Path, options: RunnerOptions, goes_on: Callable[[], bool] = lambda: True
+    ) -> None:
         _route_logs()
         lc.llama_backend_init()
-        self._model = _load_model(path, options)
+        self._model = _load_model(path, options, goes_on)
         trained = int(lc.llama_model_n_ctx_train(self._model))
         self.context_length = options.context_length or min(trained or 512, DEFAULT_CONTEXT)
         if trained and self.context_length > trained:
@@ -227,7 +236,11 @@ def _address(data: NDArray[np.uint8]) -> Any:
     return data.ctypes.data_as(ctypes.POINTER(ctypes.c_uint8))
 
 
-def _load_model(path: Path, options: RunnerOptions) -> Any:
+def _load_model(path: Path, options: RunnerOptions, goes_on: Callable[[], bool]) -> Any:
+    @lc.llama_progress_callback  # type: ignore[untyped-decorator]
+    def progress(share: float, _: Any) -> bool:
+        return goes_on()
+
     params = lc.llama_model_default_params()
     offload = bool(lc.llama_supports_gpu_offload())
     params.n_gpu_layers = options.gpu_layers if options.gpu_layers >= 0 else 999 * offload
@@ -236,7 +249,10 @@ def _load_model(path: Path, options: RunnerOptions) -> Any:
         params.use_extra_bufts = False  # no matrices packed anew
         os.environ["GGML_CPU_TILED_MM"] = "0"  # read once, by the first large batch of a process
     params.use_mlock = options.mlock
+    params.progress_callback = progress
     model = lc.llama_model_load_from_file(str(path).encode(), params)
+    if not model and not goes_on():
+        raise LoadCancelled
     if not model:
         raise SetupError(
             f"llama.cpp could not load {path}",

@@ -36,6 +36,13 @@ def test_a_signal_waits_for_the_end_of_the_block(
     assert said == ["went on"]
 
 
+def test_the_block_can_ask_whether_a_signal_waits() -> None:
+    with pytest.raises(KeyboardInterrupt), held_back() as came:
+        assert not came()
+        raise_all(signal.SIGINT)
+        assert came()
+
+
 def test_a_second_signal_does_not_wait() -> None:
     said: list[str] = []
     with pytest.raises(KeyboardInterrupt), held_back():

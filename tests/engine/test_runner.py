@@ -13,6 +13,7 @@ from server.engine.runner import (
     BatchItem,
     DecodeFailed,
     LlamaRunner,
+    LoadCancelled,
     OutOfCells,
     RunnerOptions,
     physical_cores,
@@ -199,6 +200,18 @@ def test_a_batch_that_llama_cpp_refuses_fails(runner: LlamaRunner) -> None:
         feed(runner, [1000], start=9)  # positions 4 to 8 are missing
     runner.clear()
     assert apart(feed(runner, [1000] * 4), alone(runner, [1000] * 4)) < TOLERANCE
+
+
+def test_a_load_can_be_cancelled(small_model_path: Path) -> None:
+    asked: list[None] = []
+
+    def goes_on() -> bool:
+        asked.append(None)
+        return len(asked) < 3
+
+    with pytest.raises(LoadCancelled):
+        LlamaRunner(small_model_path, RunnerOptions(), goes_on)
+    assert len(asked) == 4  # llama.cpp asks for each tensor, and then no more
 
 
 def test_a_file_that_is_no_model_is_a_setup_error(tmp_path: Path) -> None:
