@@ -21,6 +21,7 @@ from server.engine.sequence import Job
 from server.engine.vocabulary import Vocabulary
 from server.errors import ContextOverflow, InvalidRequest, TimedOut
 from server.events import Event, Finish, Usage
+from server.logs import reason_of
 from server.lookup import Lookup
 from server.output import OutputParser
 from server.plan import Callee, Plan
@@ -265,8 +266,8 @@ class Answer:
         except TimeoutError:
             end = "timeout"
             raise TimedOut(f"the request took longer than {self.timeout_s:g} s") from None
-        except Exception:
-            end = "error"
+        except Exception as exc:
+            end = f"error ({reason_of(exc)})"
             raise
         finally:
             self.generation.cancel()
