@@ -10,9 +10,12 @@ from server.schema.keywords import Refusal
 from server.schema.members import OBJECT_HANDLERS
 from server.schema.narrow import (
     BACKEND_FORMATS,
+    DIGITS,
     FORMAT_PATTERNS,
     bound,
+    decimals,
     holdable,
+    largest,
     lets_bound_through,
 )
 from server.schema.negation import negated
@@ -20,6 +23,8 @@ from server.schema.reduction import Handler, Node, Reducer
 from server.schema.words import IN_PLACE, lower_count, read_pattern, upper_count
 
 MAX_STEP = 10_000  # of multipleOf
+UNKNOWN = frozenset("anyOf oneOf if not $dynamicRef".split())
+"""Keywords that may have further bounds for the same value."""
 MAX_CONDITIONS = 6  # of a schema: as alternatives, each doubles what is compiled
 
 
@@ -45,7 +50,10 @@ def _const(reducer: Reducer, node: Node, value: Any) -> None:
 
 def _bound(keyword: str) -> Handler:
     def put(reducer: Reducer, node: Node, value: float) -> None:
-        if lets_bound_through(keyword, node.schema):
+        if node.mode.numbers:
+            return
+        beside = node.mode.bounds or node.mode.partly or bool(node.schema.keys() & UNKNOWN)
+        if lets_bound_through(keyword, node.schema, beside=beside):
             reducer.note(node, keyword)
         node.result[keyword] = bound(keyword, node.schema, node.at.pointer)
 
@@ -53,11 +61,19 @@ def _bound(keyword: str) -> Handler:
 
 
 def _multiple_of(reducer: Reducer, node: Node, value: float) -> None:
+    if node.mode.numbers:
+        return
     # The back end counts in units of the last digit, and needs a state for each.
-    if Fraction(repr(value)).numerator > MAX_STEP:
+    if Fraction(repr(value)).numerator > MAX_STEP or decimals(value) > DIGITS:
         reducer.note(node, "multipleOf")
-    else:
-        node.result["multipleOf"] = value
+        return
+    node.result["multipleOf"] = value
+    if "number" in node.kinds:
+        limit = largest(node.schema)
+        if not {"minimum", "exclusiveMinimum"} & node.schema.keys():
+            node.result["minimum"] = -limit
+        if not {"maximum", "exclusiveMaximum"} & node.schema.keys():
+            node.result["maximum"] = limit
 
 
 def _pattern(reducer: Reducer, node: Node, value: str) -> None:

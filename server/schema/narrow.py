@@ -14,7 +14,8 @@ from server.schema.keywords import JsonObject, Refusal, types_of
 
 EXACT = 2**53  # from here on a double skips whole numbers, and the back end counts in doubles
 LARGEST_INTEGER = 2**63 - 1024
-LARGEST_NUMBER = 10**15
+DIGITS = 15  # that every double holds
+LARGEST_NUMBER: int = 10**DIGITS
 LONGEST = 2**31  # of texts: no answer comes near
 MOST = 50_000  # items or members that are counted one by one
 
@@ -50,8 +51,7 @@ def bound(keyword: str, schema: JsonObject, pointer: str) -> float:
 
     Raises Refusal where that leaves nothing.
     """
-    whole = "number" not in types_of(schema)
-    limit = LARGEST_INTEGER if whole else LARGEST_NUMBER
+    limit = largest(schema)
     value = _on_grid(keyword, schema)
     lower = keyword in ("minimum", "exclusiveMinimum")
     if value > limit if lower else value < -limit:
@@ -67,16 +67,35 @@ def bound(keyword: str, schema: JsonObject, pointer: str) -> float:
     return value
 
 
-def lets_bound_through(keyword: str, schema: JsonObject) -> bool:
-    """Whether the back end takes an exclusive bound for an inclusive one.
+def largest(schema: JsonObject) -> float:
+    """The largest number that is held exactly, by the back end and by who reads it as a double.
+
+    A multiple of a step has as many decimals, and a double has 15 digits in all.
+    """
+    if "number" not in types_of(schema):
+        return LARGEST_INTEGER
+    step: float = schema.get("multipleOf", 1)
+    limit: int = LARGEST_NUMBER // 10 ** min(decimals(step), DIGITS)
+    return limit
+
+
+def decimals(number: float) -> int:
+    """How many digits a number has after its point."""
+    denominator = Fraction(repr(number)).denominator
+    return next(n for n in range(400) if not 10**n % denominator)
+
+
+def lets_bound_through(keyword: str, schema: JsonObject, *, beside: bool) -> bool:
+    """Whether the back end may take an exclusive bound for an inclusive one.
 
     So does llguidance 1.9.1 with a whole number, where the other bound is less than one away.
+    `beside`: others may have bounds for the same value.
     """
     if keyword not in OPPOSITE or "number" not in types_of(schema):
         return False
     value = _on_grid(keyword, schema)
     others = [_on_grid(each, schema) for each in OPPOSITE[keyword] if each in schema]
-    return value == int(value) and any(abs(other - value) < 1 for other in others)
+    return value == int(value) and (beside or any(abs(other - value) < 1 for other in others))
 
 
 def _on_grid(keyword: str, schema: JsonObject) -> float:

@@ -14,6 +14,7 @@ from typing import Any
 
 from server.schema.keywords import JsonObject, Refusal, escaped, types_of
 from server.schema.listing import ALTERNATIVES, CONJUNCTIVE, Lister
+from server.schema.numbers import TIGHTEST, numbers_of
 from server.schema.references import REFERENCES, Place, References, Target
 
 HOIST = 16  # levels of a schema before a definition of its own: the back end limits nesting
@@ -31,12 +32,15 @@ class Mode:
     `extra`: names that they list for an object; None where they see to it that it is closed.
     `kinds`: the types that they let through. `shared`: members of which they speak too. `partly`:
     they speak of the same value in ways not known here, so that nothing within can be closed.
+    `numbers`: they have all that this schema says of numbers; `bounds`: they have bounds too.
     """
 
     extra: frozenset[str] | None = frozenset()
     kinds: frozenset[str] = EVERYTHING
     shared: frozenset[str] = frozenset()
     partly: bool = False
+    numbers: bool = False
+    bounds: bool = False
 
 
 PARTLY = Mode(None, partly=True)
@@ -103,6 +107,7 @@ class Reducer:
         self._names: dict[tuple[int, Mode], str] = {}
         self._waiting: deque[tuple[str, Target, Mode]] = deque()
         self._nodes = 0
+        self._joined: list[JsonObject] = []  # kept, as nodes are known by their identity
         self.pattern_size = 0
         self.conditions = 0
 
@@ -145,6 +150,8 @@ class Reducer:
             raise Refusal(at.pointer, "schema", f"it has more than {MAX_NODES} parts")
         if schema.keys() & IN_PLACE:
             mode = replace(mode, shared=mode.shared | self._lister.shared(schema, at))
+        if not mode.numbers and schema.keys() & {"allOf", "$ref"}:
+            schema = self._with_numbers(schema, at)
         node = Node(schema, at, mode, depth)
         node.closing = self._closing(node, mode.extra, top=top)
         for keyword, value in schema.items():
@@ -158,6 +165,14 @@ class Reducer:
             self.loose_keys |= _loose(node)
         self.pointers[id(node.result)] = at.pointer
         return node.result
+
+    def _with_numbers(self, schema: JsonObject, at: Place) -> JsonObject:
+        """A schema with the keywords of numbers of all that speaks of the same value."""
+        found = numbers_of(schema, at, self.references)
+        if found.items() <= schema.items():
+            return schema
+        self._joined.append({**schema, **found})
+        return self._joined[-1]
 
     def _closing(self, node: Node, extra: frozenset[str] | None, *, top: bool) -> Closing:
         schema, at = node.schema, node.at
@@ -235,7 +250,8 @@ class Reducer:
 
     def joined_reference(self, node: Node, keyword: str, value: str) -> Any:
         """What a reference leads to, where it is one keyword among others."""
-        return self.reference(keyword, value, node.at, _part_of(node))
+        mode = replace(_part_of(node), numbers=keyword == "$ref")
+        return self.reference(keyword, value, node.at, mode)
 
     def _define(self, target: Target, mode: Mode) -> JsonObject:
         key = (id(target.schema), mode)
@@ -263,12 +279,15 @@ class Reducer:
     def part(self, node: Node, *path: str | int) -> Any:
         """A subschema that holds for the same value together with the rest."""
         schema, at = node.inner(*path)
-        return self._walk(schema, at, _part_of(node), node.depth + 1)
+        mode = replace(_part_of(node), numbers=path[0] == "allOf")
+        return self._walk(schema, at, mode, node.depth + 1)
 
     def branches(self, node: Node, keyword: str) -> list[Any]:
         """The alternatives of `anyOf` or `oneOf`."""
         kinds = node.kinds - {"array"} if "items" in node.result else node.kinds
-        mode = replace(node.mode, extra=node.closing.branches.get(keyword), kinds=kinds)
+        mode = replace(
+            _part_of(node), extra=node.closing.branches.get(keyword), kinds=kinds, numbers=False
+        )
         return [
             self._walk(*node.inner(keyword, index), mode, node.depth + 1)
             for index in range(len(node.schema[keyword]))
@@ -276,7 +295,8 @@ class Reducer:
 
 
 def _part_of(node: Node) -> Mode:
-    return replace(node.mode, extra=None, kinds=node.kinds)
+    bounds = node.mode.bounds or bool(node.schema.keys() & TIGHTEST.keys())
+    return replace(node.mode, extra=None, kinds=node.kinds, bounds=bounds)
 
 
 def _loose(node: Node) -> bool:
