@@ -43,7 +43,7 @@ def create_app(parts: Parts) -> FastAPI:
         await asyncio.to_thread(parts.responses.close)
 
     # FastAPI's own page of /docs would fetch its scripts from elsewhere.
-    app = FastAPIOffline(
+    app: FastAPI = FastAPIOffline(
         "/docs", None, static_url="/docs/static", title="Callwright", lifespan=lifespan
     )
     unkeyed = service.open_router(parts)
@@ -84,8 +84,9 @@ def _described(routers: Sequence[APIRouter]) -> list[Route]:
 def _let_head_in(routers: Sequence[APIRouter]) -> None:
     """Answer HEAD as GET, without the body, which the protocol leaves out."""
     for route in _routes(routers):
-        if "GET" in route.methods:
-            route.methods.add("HEAD")
+        methods = route.methods or set()
+        if "GET" in methods:
+            methods.add("HEAD")
 
 
 def _routes(routers: Sequence[APIRouter]) -> list[APIRoute]:
