@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
-import functools
 import json
 from collections.abc import Sequence
-from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
 from prompts.bench.bfcl import CATEGORIES
 from server import config
-from server.commands.measuring import positive, progress
+from server.commands import baselines
+from server.commands.arms import add_answers, add_asking, ask_all, read_datasets
+from server.commands.measuring import positive
 from server.errors import SetupError
 
 if TYPE_CHECKING:
     from prompts.bench.cases import Case
-    from prompts.bench.results import Arm, Row
-    from server.bench.session import Watcher
+    from prompts.bench.results import Row
 
 TEXT = """\
 Ask the cases of data sets with each template and model, and judge the answers. With a URL a running
@@ -39,10 +37,10 @@ data sets:
 examples:
   callwright bench templates --template native generic --dataset bfcl:simple_python --sample 100
   callwright bench templates http://127.0.0.1:8080 --dataset cases/ --out run1
+  callwright bench templates --template table_en table_zh --variant plain distractors-20
   callwright bench templates --baseline --dataset bfcl:multiple bfcl:irrelevance --sample 50
 """
 DEFAULT_DATASETS = ("bfcl:simple_python", "bfcl:multiple", "bfcl:parallel", "bfcl:irrelevance")
-CONTEXT_LENGTH = 16384  # shared by the requests that run at the same time
 
 
 def add_actions(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -53,20 +51,22 @@ def add_actions(actions: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         epilog=EPILOG.format(categories="\n                  ".join(CATEGORIES)),
         formatter_class=raw,
     )  # fmt: skip
-    _add_asking(run)
+    add_asking(run)
+    add_answers(run)
     run.add_argument(
         "--template",
         nargs="+",
         default=["default"],
         metavar="NAME",
-        help="native, or one of ours by name (default: what the server uses)",
+        help="native, or one of ours (`callwright prompts list`); table_en, table_zh, json_en and"
+        " json_zh differ in layout and language only (default: what the server uses)",
     )
     run.add_argument("--dataset", nargs="+", default=list(DEFAULT_DATASETS), metavar="SET",
                      help=f"see below (default: {' '.join(DEFAULT_DATASETS)})")  # fmt: skip
     run.add_argument(
         "--variant", nargs="+", default=["plain"], metavar="NAME",
-        help="what is changed about the tools: plain, no-descriptions, shuffled, distractors-20"
-        " (default: plain)",
+        help="what is changed about the tools: no-descriptions, no-examples, shuffled,"
+        " distractors-20, or several joined by + (default: plain)",
     )  # fmt: skip
     run.add_argument(
         "--sample", type=positive, metavar="N", help="so many cases, of all categories"
@@ -95,6 +95,7 @@ def add_actions(actions: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     init.set_defaults(run=run_init)
 
     add_verify(actions)
+    baselines.add_actions(actions)
 
 
 def add_verify(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -103,27 +104,9 @@ def add_verify(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
         "verify", help="fail if a tool has fewer than five phrasings, or one of them fails"
     )
     verify.add_argument("cases", type=Path, metavar="FILE", help="a file or folder of cases")
-    _add_asking(verify, "--url")
+    add_asking(verify, "--url")
+    add_answers(verify)
     verify.set_defaults(run=run_verify)
-
-
-def _add_asking(parser: argparse.ArgumentParser, url: str = "url") -> None:
-    optional: dict[str, Any] = {} if url.startswith("-") else {"nargs": "?"}
-    parser.add_argument(url, metavar="URL", help="base address of a running server", **optional)
-    parser.add_argument(
-        "--model",
-        dest="models",
-        nargs="+",
-        metavar="NAME",
-        help="models to ask for; without a URL, catalog names or paths",
-    )
-    parser.add_argument("--api-key", action="append", default=argparse.SUPPRESS, metavar="KEY")
-    parser.add_argument("--tool-choice", choices=("auto", "required"), default="auto")
-    parser.add_argument("--max-tokens", type=positive, default=512, metavar="N",
-                        help="most tokens of an answer (default: %(default)s)")  # fmt: skip
-    parser.add_argument("--parallel", type=positive, default=4, metavar="N",
-                        help="requests at the same time (default: %(default)s)")  # fmt: skip
-    config.add_flags(parser, ("models_dir", "offline"))
 
 
 def run_templates(args: argparse.Namespace) -> int:
@@ -133,15 +116,18 @@ def run_templates(args: argparse.Namespace) -> int:
     from prompts.bench.run import RESULTS
     from prompts.bench.sampling import sample
     from prompts.bench.summary import summarise, to_json
-    from prompts.bench.variants import check_variant
+    from prompts.bench.variants import PLAIN, check_variant, vary
 
     for variant in args.variant:
         check_variant(variant)
     cases = cases_of(args)
     if args.sample is not None:
         cases = sample(cases, args.sample, args.seed)
+    for variant in args.variant:
+        if variant != PLAIN and all(vary(one, variant, cases) == one for one in cases):
+            raise SetupError(f"the variant {variant} changes none of these cases")
     path = args.out / RESULTS
-    _ask_all(args, cases, path)
+    ask_all(args, cases, path)
     rows = read_rows(path)
     report = args.out / "report.html"
     report.write_text(page(rows, "Prompt templates"), "utf-8")
@@ -151,103 +137,8 @@ def run_templates(args: argparse.Namespace) -> int:
 
 
 def cases_of(args: argparse.Namespace) -> list[Case]:
-    """The cases of `--dataset`, fetched if need be. Raises SetupError."""
-    from prompts.bench import bfcl
-    from prompts.bench.own_cases import read_cases
-
-    categories = [one.removeprefix("bfcl:") for one in args.dataset if one.startswith("bfcl:")]
-    cases: list[Case] = []
-    if categories:
-        archive = bfcl.fetch(
-            config.data_dir() / "datasets",
-            functools.partial(_download_wheel, config.load(args).offline),
-        )
-        cases += bfcl.read(archive, categories)
-    for one in args.dataset:
-        if not one.startswith("bfcl:"):
-            cases += read_cases(Path(one))
-    return cases
-
-
-def _download_wheel(offline: bool, requirement: str, folder: Path) -> Path:
-    from models.errors import SourceError
-    from models.packages import pip_download
-
-    if offline:
-        raise SetupError(f"{requirement} is not here yet, and --offline forbids to fetch it")
-    with Console(stderr=True).status(f"fetching {requirement}"):
-        try:
-            return pip_download(requirement, folder, lambda _: None)
-        except SourceError as exc:
-            raise SetupError(f"{requirement} cannot be fetched: {exc}") from None
-
-
-def _ask_all(args: argparse.Namespace, cases: Sequence[Case], path: Path) -> None:
-    """Ask for what `path` lacks, on the server at the URL or on own ones, model by model."""
-    from prompts.bench.run import left_to_do
-    from server.bench.peers import Rig, free_port, ours, running
-    from server.bench.session import find_target
-    from server.commands.local import local_model
-    from server.commands.signals import sigterm_unwinds
-
-    settings = config.load(args)
-    key = settings.api_key[0] if settings.api_key else None
-    if args.url:
-        for model in args.models or [None]:
-            target = find_target(args.url, model, "tools", key)
-            _ask(args, cases, path, target.url, target.model, key)
-        return
-    for model in args.models or [settings.model]:
-        own = settings.model_copy(update={"model": model})
-        file = local_model(own, Console(stderr=True))
-        if not left_to_do(_arms(args, file.name, is_ours=True), cases, path):
-            continue
-        rig = Rig(model, settings.models_dir, file.path, settings.threads or 2, CONTEXT_LENGTH,
-                  args.parallel, reuses_prefixes=False)  # fmt: skip
-        with sigterm_unwinds(), running(ours(rig, free_port()), key) as server:
-            target = find_target(server.launch.url, None, "tools", key)
-            _ask(args, cases, path, target.url, target.model, key)
-
-
-def _ask(
-    args: argparse.Namespace, cases: Sequence[Case], path: Path, url: str, model: str,
-    key: str | None,
-) -> None:  # fmt: skip
-    import httpx
-
-    from prompts.bench.run import left_to_do, run
-    from server.bench.asking import Asker, is_callwright
-    from server.bench.client import TIMEOUT
-
-    headers = {"Authorization": f"Bearer {key}"} if key else {}
-    is_ours = is_callwright(url, headers)
-    arms = _arms(args, model, is_ours=is_ours)
-    todo = left_to_do(arms, cases, path)
-
-    async def go(watcher: Watcher) -> None:
-        async with httpx.AsyncClient(timeout=TIMEOUT, headers=headers, trust_env=False) as http:
-            asker = Asker(http, url, is_ours=is_ours, tool_choice=args.tool_choice,
-                          max_tokens=args.max_tokens)  # fmt: skip
-            await run(
-                todo, asker, path, pool=cases, parallel=args.parallel, tick=lambda _: watcher.tick()
-            )
-
-    with progress(len(todo)) as watcher:
-        watcher.begin(model)
-        asyncio.run(go(watcher))
-
-
-def _arms(args: argparse.Namespace, model: str, *, is_ours: bool) -> list[Arm]:
-    from prompts.bench.results import Arm
-    from prompts.bench.variants import PLAIN
-
-    templates = getattr(args, "template", ["default"])
-    baseline = getattr(args, "baseline", False)
-    if not is_ours and (templates != ["default"] or baseline):
-        raise SetupError("only this server takes --template and --baseline, that one is another")
-    variants = getattr(args, "variant", [PLAIN])
-    held = (True, False) if baseline else (True,)
-    return [Arm(model, one, *more) for one in templates for more in product(held, variants)]
+    """All cases of the data sets that were named. Raises SetupError."""
+    return read_datasets(config.load(args), args.dataset)
 
 
 def _show(rows: Sequence[Row]) -> None:
@@ -316,7 +207,7 @@ def run_verify(args: argparse.Namespace) -> int:
         print(f"{name}: {count} phrasings, at least {LEAST_PHRASINGS} are needed")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "results.jsonl"
-        _ask_all(args, cases, path)
+        ask_all(args, cases, path)
         rows = read_rows(path)
     wrong = [row for row in rows if row.answer.error or not row.marks.right]
     for row in wrong:

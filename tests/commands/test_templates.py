@@ -87,3 +87,13 @@ def test_multi_turn_is_refused_with_its_reason(
     arguments = ["http://127.0.0.1:9", "--dataset", "bfcl:multi_turn_base"]
     assert main(["bench", "templates", *arguments]) == 1
     assert "simulated APIs" in capfd.readouterr().err
+
+
+def test_a_variant_that_changes_nothing_is_told(tmp_path: Path, capfd: Captured) -> None:
+    assert main(["bench", "init", str(tmp_path)]) == 0
+    path = tmp_path / "weather.yaml"
+    path.write_text(path.read_text("utf-8").replace(", such as Porto", ""))
+    with fake_server(right) as server:
+        assert run(server.url, tmp_path, tmp_path / "a", "--variant", "no-examples") == 1
+        assert server.bodies == []
+    assert "changes none of these cases" in capfd.readouterr().err

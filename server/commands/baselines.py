@@ -1,0 +1,106 @@
+"""`callwright bench keep | check`: stored results, and whether a change made them worse."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from server import config
+from server.commands.arms import add_answers, add_asking, ask_all, read_datasets
+from server.errors import SetupError
+
+if TYPE_CHECKING:
+    from prompts.bench.statistics import Difference
+
+KEEP_TEXT = """\
+Store the results of a run, a small file for each model, for `callwright bench check`. Give the
+--dataset, --tool-choice and --max-tokens of the run.
+"""
+CHECK_TEXT = """\
+Ask the cases of a model's stored baseline again, and compare row by row (McNemar's test). Returns 1
+if a template has become significantly worse. With a URL a running server is asked.
+"""
+
+
+def add_actions(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the actions to those of `bench`."""
+    keep = actions.add_parser("keep", help="store a run as the baseline", description=KEEP_TEXT)
+    keep.add_argument("out", type=Path, metavar="RUN", help="folder or results.jsonl of the run")
+    keep.add_argument("--dataset", nargs="+", required=True, metavar="SET")
+    add_answers(keep)
+    keep.set_defaults(run=run_keep)
+
+    check = actions.add_parser(
+        "check", help="whether a change made tool calls worse", description=CHECK_TEXT
+    )
+    add_asking(check)
+    check.add_argument(
+        "--template", nargs="+", metavar="NAME", help="only these (default: all in the baseline)"
+    )
+    check.add_argument("--out", type=Path, metavar="DIR",
+                       help="keep the results there; the same command goes on where it ended, so"
+                       " give another one after a change")  # fmt: skip
+    check.set_defaults(run=run_check)
+    for parser in (keep, check):
+        parser.add_argument(
+            "--baselines", type=Path, metavar="DIR", help="folder of the baselines (default: ours)"
+        )
+
+
+def run_keep(args: argparse.Namespace) -> int:
+    """Returns 0. Raises SetupError."""
+    from prompts.bench.baselines import SHIPPED, baselines_of, write
+    from prompts.bench.results import read_rows
+
+    made = baselines_of(
+        read_rows(args.out), tool_choice=args.tool_choice, max_tokens=args.max_tokens,
+        datasets=args.dataset,
+    )  # fmt: skip
+    if not made:
+        raise SetupError(f"{args.out} has no answers to store")
+    for one in made:
+        print(write(args.baselines or SHIPPED, one))
+    return 0
+
+
+def run_check(args: argparse.Namespace) -> int:
+    """Returns 1 if something has become significantly worse. Raises SetupError."""
+    worse = [_check(args, model) for model in args.models or [config.load(args).model]]
+    return 1 if any(worse) else 0
+
+
+def _check(args: argparse.Namespace, model: str) -> bool:
+    from prompts.bench.baselines import SHIPPED, against, read
+    from prompts.bench.results import read_rows
+    from prompts.bench.run import RESULTS
+
+    baseline = read(args.baselines or SHIPPED, model)
+    templates = [one for one in baseline.templates if one in (args.template or baseline.templates)]
+    if not templates:
+        raise SetupError(f"the baseline of {model} has none of these templates",
+                         hint=f"It has {', '.join(baseline.templates)}.")  # fmt: skip
+    asked = argparse.Namespace(**vars(args))
+    asked.models, asked.template = [model], templates
+    asked.tool_choice, asked.max_tokens = baseline.tool_choice, baseline.max_tokens
+    everything = read_datasets(config.load(args), baseline.datasets)
+    cases = [one for one in everything if one.id in baseline.cases]
+    if not cases:
+        raise SetupError(f"the data sets have none of the cases in the baseline of {model}")
+    with ExitStack() as stack:
+        folder = args.out or Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        ask_all(asked, cases, folder / RESULTS)
+        found = against(baseline, read_rows(folder))
+    return sum(_tell(model, name, found[name]) for name in templates) > 0
+
+
+def _tell(model: str, template: str, found: Difference) -> bool:
+    """One line; whether it is a warning."""
+    worse = found.is_shown and found.value < 0
+    verdict = found.verdict.replace("A is", "the baseline is").replace("B is", "this is now")
+    text = f"{'worse: ' if worse else ''}{model} / {template}: {verdict}"
+    print(text, file=sys.stderr if worse else sys.stdout)
+    return worse
