@@ -86,7 +86,10 @@ class Settings(BaseSettings):
         16, ge=0, le=128, description="finished sequences whose prompt may be reused"
     )
     cached_tokens: int = Field(
-        4096, ge=0, description="tokens that these may hold; idle ones slow down every pass"
+        1024, ge=0, description="tokens that these may hold; idle ones slow down every pass"
+    )
+    host_cache_mib: int = Field(
+        128, ge=0, description="MiB of memory for prefixes beyond these, copied back when asked for"
     )
     cache_file: Path | None = Field(
         None, description="file that keeps the prefix cache from the end of a run to the next start"

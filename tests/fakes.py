@@ -160,7 +160,7 @@ class ScriptedRunner:
     ) -> None:
         self.vocabulary = byte_vocabulary()
         self.context_length = context_length
-        self.can_cut = can_cut
+        self.can_cut = self.can_copy_out = can_cut
         self.sequences = sequences
         self.passes: list[tuple[BatchItem, ...]] = []
         self.misuse: list[str] = []
@@ -259,6 +259,18 @@ class ScriptedRunner:
         cells, held = json.loads(state.tobytes())
         made = {name: _Cell(token) for name, token in cells.items()}
         self._cells = {int(slot): [made[str(one)] for one in ids] for slot, ids in held.items()}
+        return True
+
+    def save_sequence(self, sequence_id: int) -> NDArray[np.uint8]:
+        self._require(self.can_copy_out, "this model's sequences cannot be copied out")
+        return np.frombuffer(json.dumps(self.held(sequence_id)).encode(), np.uint8)
+
+    def restore_sequence(self, sequence_id: int, state: NDArray[np.uint8]) -> bool:
+        self._require(not self._sequence(sequence_id), f"{sequence_id} holds cells already")
+        tokens = json.loads(state.tobytes())
+        if self.used_cells + len(tokens) > self.context_length:
+            return False
+        self._cells[sequence_id] = [_Cell(token) for token in tokens]
         return True
 
     def close(self) -> None:

@@ -55,6 +55,7 @@ OTHER: dict[str, tuple[str, Any]] = {
     "max_sequences": ("2", 2),
     "cached_sequences": ("0", 0),
     "cached_tokens": ("0", 0),
+    "host_cache_mib": ("0", 0),
     "cache_file": ("/srv/cache", Path("/srv/cache")),
     "draft_tokens": ("0", 0),
     "lookup_tokens": ("3", 3),

@@ -12,15 +12,17 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
 
-from server.engine.cache_file import CacheFile, Warmth
+from server.engine.cache_file import CacheFile
+from server.engine.cells import Cells
 from server.engine.generation import Generation
+from server.engine.host_cache import HostCache
 from server.engine.prefix_cache import PrefixCache
 from server.engine.runner import BatchItem, DecodeFailed, OutOfCells, Runner
-from server.engine.scheduler import Admission, Scheduler, Slice
+from server.engine.scheduler import Freed, Scheduler, Slice
 from server.engine.sequence import EndReason, Job, Sequence, Timings
 from server.errors import CallwrightError, InvalidRequest, ShuttingDown
 
@@ -34,7 +36,8 @@ DRAFT_BELOW = 2  # sequences: with more of them a batch costs more than a wrong 
 class EngineOptions:
     max_sequences: int = 4
     cached_sequences: int = 16
-    cached_tokens: int = 4096
+    cached_tokens: int = 1024
+    host_cache_bytes: int = 0
     batch_tokens: int = 512
     queue_length: int = 64
     draft_tokens: int = 0
@@ -72,7 +75,9 @@ class Engine:
     ) -> None:
         self._runner = runner
         self._observe = observe
-        self._cache_file = cache_file if runner.can_cut else None
+        # Cells that come back may lie out of order.
+        copies_out = runner.can_copy_out and options.host_cache_bytes and not options.in_order
+        host = HostCache(options.host_cache_bytes) if copies_out else None
         self._scheduler = Scheduler(
             PrefixCache(runner.context_length),
             max_sequences=options.max_sequences,
@@ -85,7 +90,9 @@ class Engine:
             # What a draft leaves free would be filled by the others that run.
             draft_below=1 if options.in_order else DRAFT_BELOW,
             in_order=options.in_order,
+            host=host,
         )
+        self._cells = Cells(runner, self._scheduler, host, cache_file if runner.can_cut else None)
         self._draft_tokens = options.draft_tokens if runner.can_cut else 0
         self._inbox: queue.SimpleQueue[tuple[Sequence, Future[None]] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
@@ -95,7 +102,7 @@ class Engine:
         self._stop_lock = threading.Lock()
 
     def start(self) -> None:
-        self._warm_up()
+        self._cells.load()
         self._thread.start()
 
     def stop(self, grace_s: float) -> None:
@@ -158,18 +165,9 @@ class Engine:
         for sequence in list(self._scheduler.running):
             self._retire(sequence)
             self._tell_failed(sequence, closing)
-        self._keep_warm()
+        self._cells.save()
         self._fail_all(closing)
         self._refuse_rest()
-
-    def _warm_up(self) -> None:
-        warmth = self._cache_file.load() if self._cache_file else None
-        if warmth and self._runner.restore(warmth.state):
-            self._scheduler.restore(warmth.books)
-
-    def _keep_warm(self) -> None:
-        if self._cache_file and self._scheduler.cache.used_cells:
-            self._cache_file.save(Warmth(self._scheduler.cache.books(), self._runner.save()))
 
     def _take(self, *, block: bool) -> None:
         """Queue what was submitted since the last step; wait for something if there is no work."""
@@ -202,7 +200,7 @@ class Engine:
     def _step(self) -> None:
         self._admit()
         slices = self._scheduler.plan()
-        self._free(self._scheduler.make_room(slices))
+        self._cells.free(self._scheduler.make_room(slices))
         slices = [part for part in slices if part.sequence.slot is not None]
         if not slices:
             return
@@ -226,17 +224,16 @@ class Engine:
 
     def _admit(self) -> None:
         for action in self._scheduler.admit():
-            if not isinstance(action, Admission):
-                self._runner.cut(action, 0)
+            if isinstance(action, Freed):
+                self._cells.free([action])
                 continue
-            if action.source is not None:
-                self._runner.copy_prefix(action.source, action.slot, action.shared)
+            self._cells.share(action)
             sequence = action.sequence
             if not sequence.started:
                 sequence.started = True
                 timings = sequence.timings
                 timings.queue_s = time.perf_counter() - timings.submitted
-                timings.cached_tokens = action.shared
+                timings.cached_tokens = sequence.decoded
                 # The forced opening of an answer joins the prefill of its prompt.
                 self._tell_new(sequence, sequence.force)
                 if self._draft_tokens and sequence.slot is not None:
@@ -369,11 +366,7 @@ class Engine:
         slot = self._scheduler.retire(sequence, keep=True)
         if slot is not None:
             self._runner.cut(slot, 0)
-        self._free(self._scheduler.trim())
-
-    def _free(self, slots: Iterator[int]) -> None:
-        for slot in slots:
-            self._runner.cut(slot, 0)
+        self._cells.free(self._scheduler.trim())
 
     def _fail_running(self, error: CallwrightError) -> None:
         """Forget the KV cache, whose state is unknown, and fail what was running."""

@@ -59,6 +59,7 @@ class Runner(Protocol):
     vocabulary: Vocabulary
     context_length: int
     can_cut: bool
+    can_copy_out: bool
 
     def decode(self, items: Sequence[BatchItem]) -> None: ...
     def logits(self, row: int) -> Logits: ...
@@ -67,6 +68,8 @@ class Runner(Protocol):
     def clear(self) -> None: ...
     def save(self) -> NDArray[np.uint8]: ...
     def restore(self, state: NDArray[np.uint8]) -> bool: ...
+    def save_sequence(self, sequence_id: int) -> NDArray[np.uint8]: ...
+    def restore_sequence(self, sequence_id: int, state: NDArray[np.uint8]) -> bool: ...
     def close(self) -> None: ...
 
 
@@ -124,6 +127,8 @@ class LlamaRunner:
         self.can_cut = not (
             lc.llama_model_is_recurrent(self._model) or lc.llama_model_is_hybrid(self._model)
         )
+        # Of a sliding window llama.cpp writes what can still be seen only: it cannot be cut back.
+        self.can_copy_out = self.can_cut and not lc.llama_model_n_swa(self._model)
         self._batch = _Batch(options.batch_tokens)
 
     def _make_context(self, options: RunnerOptions) -> Any:
@@ -194,6 +199,25 @@ class LlamaRunner:
         self.clear()
         return False
 
+    def save_sequence(self, sequence_id: int) -> NDArray[np.uint8]:
+        """The cells of one sequence, as bytes."""
+        state = np.empty(lc.llama_state_seq_get_size(self._context, sequence_id), np.uint8)
+        written = lc.llama_state_seq_get_data(
+            self._context, _address(state), len(state), sequence_id
+        )
+        return state[:written]
+
+    def restore_sequence(self, sequence_id: int, state: NDArray[np.uint8]) -> bool:
+        """Put back what `save_sequence` gave, into free cells; False if there were too few.
+
+        The sequence holds nothing then.
+        """
+        read = lc.llama_state_seq_set_data(self._context, _address(state), len(state), sequence_id)
+        if read == len(state):
+            return True
+        self.cut(sequence_id, 0)
+        return False
+
     def identity(self) -> str:
         """Names the model and what the layout of cells depends on. Reads parts of the file."""
         digest = hashlib.sha256(f"{lc.__version__} {self._cells}".encode())
@@ -247,7 +271,7 @@ def _load_model(path: Path, options: RunnerOptions, goes_on: Callable[[], bool])
     if options.reproducible:
         params.n_gpu_layers = 0
         params.use_extra_bufts = False  # no matrices packed anew
-        os.environ["GGML_CPU_TILED_MM"] = "0"  # read once, by the first large batch of a process
+        os.putenv("GGML_CPU_TILED_MM", "0")  # read once, by the first large batch of a process
     params.use_mlock = options.mlock
     params.progress_callback = progress
     model = lc.llama_model_load_from_file(str(path).encode(), params)

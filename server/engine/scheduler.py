@@ -13,19 +13,31 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from server.engine.host_cache import HostCache, Kept
 from server.engine.prefix_cache import Books, Match, PrefixCache, common_prefix
 from server.engine.sequence import Sequence
 from server.errors import Busy
 
+WORTH_COPYING = 32  # more tokens than cells have, for which a prefix is copied back into them
+
 
 @dataclass(frozen=True)
 class Admission:
-    """A sequence got a slot; `source` is the slot whose first `shared` cells it shares."""
+    """A sequence got a slot, and the first `shared` cells of slot `source` or of what was kept."""
 
     sequence: Sequence
     slot: int
-    source: int | None
     shared: int
+    source: int | None = None
+    kept: Kept | None = None
+
+
+@dataclass(frozen=True)
+class Freed:
+    """A slot to free. `tokens`: what its cells hold, if that may be of use again."""
+
+    slot: int
+    tokens: list[int]
 
 
 @dataclass(frozen=True)
@@ -66,8 +78,10 @@ class Scheduler:
         retired_cells: int | None = None,
         draft_below: int = 0,
         in_order: bool = False,
+        host: HostCache | None = None,
     ) -> None:
         self.cache = cache
+        self.host = host
         self.waiting: deque[Sequence] = deque()
         self.running: list[Sequence] = []
         self._free_slots = list(range(slots))[::-1]
@@ -85,6 +99,15 @@ class Scheduler:
         self.cache.restore(books)
         self._free_slots = [slot for slot in self._free_slots if slot not in books.retired]
 
+    def adopt(self, kept: Kept) -> int | None:
+        """Make a retired sequence of what was kept, if there is room. Returns its slot."""
+        if not self._free_slots or len(kept.tokens) > self.cache.free_cells:
+            return None
+        slot = self._free_slots.pop()
+        self.cache.append(slot, kept.tokens)
+        self.cache.retire(slot)
+        return slot
+
     @property
     def has_work(self) -> bool:
         return bool(self.waiting or self.running)
@@ -97,11 +120,11 @@ class Scheduler:
             )
         self.waiting.append(sequence)
 
-    def admit(self) -> Iterator[Admission | int]:
+    def admit(self) -> Iterator[Admission | Freed]:
         """Give slots to waiting sequences, oldest first.
 
         Yields what the caller has to do in the KV cache, in order: an Admission to share a prefix,
-        or a slot id to free (evicted to make room for a slot).
+        or a slot to free (evicted to make room for a slot).
         """
         while self.waiting and len(self.running) < self._max_sequences:
             sequence = self.waiting[0]
@@ -114,20 +137,37 @@ class Scheduler:
             if self._reuse_prefixes and self._promised(sequence) > (match.length if match else 0):
                 return
             if not self._free_slots:
-                evicted = self.cache.evict()
-                if evicted is None:
+                freed = self._evict()
+                if freed is None:
                     return
-                self._free_slots.append(evicted)
-                yield evicted
+                yield freed
                 continue  # what was evicted may have been the match
             self.waiting.popleft()
-            slot = self._free_slots.pop()
-            shared = match.length if match else 0
+            yield self._admission(sequence, match)
+
+    def _admission(self, sequence: Sequence, match: Match | None) -> Admission:
+        slot = self._free_slots.pop()
+        known = sequence.tokens[: sequence.reusable]
+        shared = match.length if match else 0
+        found = self.host.match(known, self.cache.free_cells) if self.host else None
+        self.running.append(sequence)
+        sequence.slot = slot
+        if self.host and found and found[1] >= shared + WORTH_COPYING:
+            kept, shared = found
+            self.host.touch(kept)
+            self.cache.append(slot, kept.tokens[:shared])
+            admission = Admission(sequence, slot, shared, kept=kept)
+        else:
             if match:
                 self.cache.share(match.holder, slot, shared)
-            sequence.slot, sequence.decoded = slot, shared
-            self.running.append(sequence)
-            yield Admission(sequence, slot, match.holder if match else None, shared)
+            admission = Admission(sequence, slot, shared, match.holder if match else None)
+        sequence.decoded = shared
+        return admission
+
+    def lost(self, admission: Admission) -> None:
+        """What was kept did not come back: its sequence begins without."""
+        self.cache.release(admission.slot)
+        admission.sequence.decoded = 0
 
     def plan(self) -> list[Slice]:
         """The next batch: decoding sequences first, then prefills in order of arrival."""
@@ -156,8 +196,8 @@ class Scheduler:
             part = replace(part, draft=sequence.draft[: room - count])
         return part
 
-    def make_room(self, slices: list[Slice]) -> Iterator[int]:
-        """Free cells until the batch fits. Yields slot ids that the caller must free.
+    def make_room(self, slices: list[Slice]) -> Iterator[Freed]:
+        """Free cells until the batch fits. Yields slots that the caller must free.
 
         Slices of sequences that were paused on the way need none and must not be run. Stops early
         when one sequence alone is left: it always fits.
@@ -165,13 +205,22 @@ class Scheduler:
         while self.cache.free_cells < sum(
             part.size for part in slices if part.sequence.slot is not None
         ):
-            evicted = self.cache.evict()
-            if evicted is None and len(self.running) > 1:
-                evicted = self._pause_youngest()
-            if evicted is None:
+            freed = self._evict()
+            if freed is None and len(self.running) > 1:
+                freed = self._pause_youngest()
+            if freed is None:
                 return
-            self._free_slots.append(evicted)
-            yield evicted
+            yield freed
+
+    def _evict(self) -> Freed | None:
+        """Let the least recently used retired sequence go."""
+        if not self.cache.retired:
+            return None
+        tokens = self.cache.tokens(self.cache.retired[0])
+        slot = self.cache.evict()
+        assert slot is not None
+        self._free_slots.append(slot)
+        return Freed(slot, tokens)
 
     def _promised(self, sequence: Sequence) -> int:
         """How many tokens of its prompt a running prefill is about to decode for it too.
@@ -195,14 +244,16 @@ class Scheduler:
         shared = self.cache.held(match, slots) if match else 0
         return taken + len(sequence.tokens) - shared <= self.cache.capacity
 
-    def _pause_youngest(self) -> int:
+    def _pause_youngest(self) -> Freed:
         sequence = self.running.pop()
         slot = sequence.slot
         assert slot is not None
+        tokens = sequence.tokens[: sequence.decoded]
         self._release(slot)
+        self._free_slots.append(slot)
         sequence.pause()
         self.waiting.appendleft(sequence)
-        return slot
+        return Freed(slot, tokens)
 
     def decoded(self, part: Slice) -> None:
         """A slice went through the model. Its draft is in cells, but not in the sequence yet."""
@@ -226,24 +277,24 @@ class Scheduler:
         self._free_slots.append(slot)
         return slot
 
-    def trim(self) -> Iterator[int]:
+    def trim(self) -> Iterator[Freed]:
         """Let retired sequences go until they hold no more cells than they should.
 
         Attention goes over all cells up to the last one in use, whose ever they are: with 8,000
-        idle ones a prefill takes half as long again (measured on a CPU). As many sequences as can
-        run are kept whatever they hold, so that so many agents find their last turns. Yields slot
-        ids that the caller must free.
+        idle ones a prefill takes half as long again (measured on a CPU). Where nothing keeps them
+        elsewhere, as many sequences as can run stay whatever they hold, so that so many agents
+        find their last turns. Yields slots that the caller must free.
 
         Attention adds up in the order of cells, and llama.cpp takes those first that are free
         lowest. So where the cells of a sequence have to stay `in_order`, all retired ones are let
         go at once, when nothing runs.
         """
         everything = self._in_order and self._overdue and not self.running
-        while self.cache.retired and (everything or (self._overdue and not self._in_order)):
-            evicted = self.cache.evict()
-            assert evicted is not None
-            self._free_slots.append(evicted)
-            yield evicted
+        while everything or (self._overdue and not self._in_order):
+            freed = self._evict()
+            if freed is None:
+                return
+            yield freed
 
     @property
     def _overdue(self) -> bool:
@@ -252,7 +303,8 @@ class Scheduler:
             return True
         slots = {sequence.slot for sequence in self.running if sequence.slot is not None}
         idle = self.cache.used_cells - self.cache.cells_of(slots)
-        return len(self.cache.retired) > self._max_sequences and idle > self._retired_cells
+        least = 0 if self.host else self._max_sequences
+        return len(self.cache.retired) > least and idle > self._retired_cells
 
     def _release(self, slot: int) -> None:
         try:

@@ -237,6 +237,8 @@ def serving(
     max_sequences: int = 4,
     queue_length: int = 64,
     draft_tokens: int = 0,
+    cached_tokens: int = 4096,
+    host_cache_bytes: int = 0,
 ) -> Iterator[Engine]:
     """A started engine that uses all sequences of the runner. At the end it is idle, and its books
     agree with the runner's.
@@ -247,6 +249,8 @@ def serving(
         batch_tokens=runner.batch_tokens,
         queue_length=queue_length,
         draft_tokens=draft_tokens,
+        cached_tokens=cached_tokens,
+        host_cache_bytes=host_cache_bytes,
     )
     engine = Engine(runner, options)
     engine.start()

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from server.engine.prefix_cache import PrefixCache
-from server.engine.scheduler import Admission, Scheduler, Slice
+from server.engine.scheduler import Admission, Freed, Scheduler, Slice
 from server.engine.sequence import Job, Sequence
 from server.errors import Busy
 from tests.engine.helpers import GREEDY, Free
@@ -30,7 +30,7 @@ class Driver:
     queue_length: int = 100
     scheduler: Scheduler = field(init=False)
     batches: list[list[Slice]] = field(default_factory=list)
-    freed: list[int] = field(default_factory=list)
+    freed: list[Freed] = field(default_factory=list)
     streaming: list[Sequence] = field(default_factory=list)  # said something since they have a slot
 
     def __post_init__(self) -> None:
@@ -183,9 +183,9 @@ def test_a_retired_prefix_is_evicted_for_its_slot() -> None:
         driver.add(sequence([token] * 3, 1))
         driver.run()
     driver.add(sequence([3] * 3, 1))
-    evicted, admission = driver.scheduler.admit()
+    freed, admission = driver.scheduler.admit()
     assert isinstance(admission, Admission)
-    assert admission.slot == evicted
+    assert freed == Freed(admission.slot, [1] * 3)
     assert driver.scheduler.cache.match([1]) is None
     assert driver.scheduler.cache.match([2]) is not None
 
@@ -252,8 +252,8 @@ def test_a_paused_sequence_resumes_without_stalling_the_others() -> None:
     driver.add(old, young)
     for _ in range(12):
         driver.step()
-    driver.freed.append(driver.scheduler._pause_youngest())
-    driver.scheduler._free_slots.append(driver.freed[-1])
+    paused = driver.scheduler._pause_youngest()
+    assert paused.tokens == [2] * 4 + [0] * 11
     assert young.output_tokens == 12
     assert counts(driver.step()) == {old: 1, young: CHUNK}
     assert counts(driver.step()) == {old: 1, young: CHUNK}  # its output is prefilled too
