@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from prompts.guard import GUARD
@@ -88,8 +88,8 @@ class ChatService:
         )
         thoughts = self._thoughts_of(request, renderer, text)
         bias_by = self._bias_by(request, renderer, constraint)
-        answers: list[Answer] = []
-        try:
+
+        async def begun() -> AsyncGenerator[Answer, None]:
             for index in range(request.n):
                 bias = None if bias_by is None else constraint.bias(bias_by)
                 guide = constraint.guide(self._lookup(prompt), bias)
@@ -107,12 +107,9 @@ class ChatService:
                 reader = ThinkingParser(parser, thoughts) if thoughts else parser
                 # The first one prefills the prompt, the others share its cells.
                 generation = await self._engine.submit(job)
-                answers.append(self._answer(request, generation, reader, ending, thinking, bias))
-        except BaseException:
-            for answer in answers:
-                answer.generation.cancel()
-            raise
-        return tuple(answers)
+                yield self._answer(request, generation, reader, ending, thinking, bias)
+
+        return await all_or_none(begun())
 
     def _answer(
         self,
@@ -226,6 +223,19 @@ def _plan(request: ChatRequest, row: ToolFormat) -> Plan:
         answer=None if choice.mode == "required" else request.answer_schema,
         answer_path=request.answer_path,
     )
+
+
+async def all_or_none(answers: AsyncIterator[Answer]) -> tuple[Answer, ...]:
+    """The answers to one request. If one is refused, those before it are cancelled."""
+    begun: list[Answer] = []
+    try:
+        async for answer in answers:
+            begun.append(answer)
+    except BaseException:
+        for answer in begun:
+            answer.generation.cancel()
+        raise
+    return tuple(begun)
 
 
 @dataclass

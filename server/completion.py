@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 
 from prompts.formats import ToolFormat
-from server.chat import Answer
+from server.chat import Answer, all_or_none
 from server.config import Settings
 from server.constraint import ConstraintCompiler
 from server.ending import Ending, ends_of
@@ -88,8 +88,8 @@ class CompletionService:
             self._settings.temperature,
             formal=request.answer_schema is not None,
         )
-        answers: list[Answer] = []
-        try:
+
+        async def begun() -> AsyncGenerator[Answer, None]:
             for index, prompt in enumerate(prompts):
                 room = self._context_length - len(prompt)
                 max_tokens = min(request.token_limit or room, room)
@@ -102,12 +102,9 @@ class CompletionService:
                     max_tokens=max_tokens,
                 )
                 parser = constraint.parser(new_id=new_call_id, stops=request.stop)
-                answers.append(self._answer(await self._engine.submit(job), parser, ending))
-        except BaseException:
-            for answer in answers:
-                answer.generation.cancel()
-            raise
-        return tuple(answers)
+                yield self._answer(await self._engine.submit(job), parser, ending)
+
+        return await all_or_none(begun())
 
     def _prompts(self, request: CompletionRequest) -> list[list[int]]:
         prompts = []
