@@ -8,6 +8,7 @@ from models.catalog import LocalModel
 from models.copies import copies_folder
 from models.widen import widened
 from prompts.facts import ModelFacts
+from server.bodies import Bodies
 from server.chat import ChatService
 from server.completion import CompletionService
 from server.config import Settings
@@ -93,6 +94,7 @@ def assemble(
         vocabulary=vocabulary,
         context_length=runner.context_length,
         model_names=tuple(names),
+        bodies=Bodies(settings.max_body_bytes),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from server.bodies import Bodies
 from server.chat import ChatService
 from server.completion import CompletionService
 from server.config import Settings
@@ -28,3 +29,4 @@ class Parts:
     vocabulary: Vocabulary
     context_length: int
     model_names: tuple[str, ...]
+    bodies: Bodies

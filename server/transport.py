@@ -12,34 +12,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from server.errors import InvalidRequest, TooLarge
-
 T = TypeVar("T")
 
 
 class ClientGone(Exception):
     """The client closed its connection before it was answered."""
-
-
-async def read_body(request: Request, limit: int) -> bytes:
-    """The request's body. Raises TooLarge as soon as it is certain."""
-    too_large = TooLarge(f"the body is over the limit of {limit} bytes")
-    declared = request.headers.get("content-length", "0")
-    if declared.isdigit() and int(declared) > limit:
-        raise too_large
-    chunks: list[bytes] = []
-    size = 0
-    try:
-        async for chunk in request.stream():
-            size += len(chunk)
-            if size > limit:
-                raise too_large
-            chunks.append(chunk)
-    except TooLarge:
-        raise
-    except Exception as exc:  # starlette's ClientDisconnect: nobody will read the answer
-        raise InvalidRequest("the body was cut off") from exc
-    return b"".join(chunks)
 
 
 async def unless_gone(request: Request, work: Awaitable[T]) -> T:

@@ -18,6 +18,7 @@ from fastapi import FastAPI
 
 from prompts.facts import ModelFacts
 from server.app import create_app
+from server.bodies import Bodies
 from server.chat import ChatService
 from server.commands.serve import listen, make_server, url_of
 from server.completion import CompletionService
@@ -151,6 +152,7 @@ def rig(
         vocabulary=runner.vocabulary,
         context_length=context_length,
         model_names=(MODEL, *made.alias),
+        bodies=Bodies(made.max_body_bytes),
     )
     return Rig(create_app(parts), parts, runner)
 

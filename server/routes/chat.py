@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
 from collections.abc import AsyncGenerator, Sequence
@@ -20,7 +19,7 @@ from server.reply import ChunkWriter, fold
 from server.routes.answers import all_events
 from server.routes.common import check_model, internal_error, json_reply
 from server.routes.examples import CHAT_EXAMPLES
-from server.transport import ClientGone, EventStream, read_body, unless_gone, with_pauses
+from server.transport import ClientGone, EventStream, unless_gone, with_pauses
 from server.wire.chat import ChatRequest, parse_chat_request
 from server.wire.ids import new_completion_id
 from server.wire.replies import ChatCompletion, ChatCompletionChunk
@@ -43,8 +42,9 @@ def router(parts: Parts) -> APIRouter:
 
     @routes.post("/v1/chat/completions", openapi_extra=DESCRIBED.extra)
     async def chat_completions(request: Request) -> Response:
-        body = await read_body(request, parts.settings.max_body_bytes)
-        wanted = await asyncio.to_thread(parse_chat_request, body, parts.settings)
+        wanted = await parts.bodies.parsed(
+            request, lambda body: parse_chat_request(body, parts.settings)
+        )
         check_model(wanted.model, parts)
         try:
             answers = await unless_gone(request, parts.chat.start_all(wanted))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
 from collections.abc import AsyncGenerator, Sequence
@@ -22,7 +21,6 @@ from server.text_reply import Envelope, Indexed, TextWriter, fold_text
 from server.transport import (
     ClientGone,
     EventStream,
-    read_body,
     unless_gone,
     with_pauses,
 )
@@ -47,8 +45,9 @@ def router(parts: Parts) -> APIRouter:
 
     @routes.post("/v1/completions", openapi_extra=DESCRIBED.extra)
     async def completions(request: Request) -> Response:
-        body = await read_body(request, parts.settings.max_body_bytes)
-        wanted = await asyncio.to_thread(parse_completion_request, body, parts.settings)
+        wanted = await parts.bodies.parsed(
+            request, lambda body: parse_completion_request(body, parts.settings)
+        )
         check_model(wanted.model, parts)
         envelope = Envelope(new_text_completion_id(), int(time.time()), wanted.model)
         try:

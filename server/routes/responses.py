@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import logging
 import re
@@ -22,7 +21,7 @@ from server.responses.service import Page, Running
 from server.responses.types import Deleted, ItemList, ResponseObject, StreamEvent
 from server.routes.common import check_model, given_key, internal_error, json_reply
 from server.routes.examples import RESPONSES_EXAMPLES
-from server.transport import ClientGone, EventStream, read_body, unless_gone, with_pauses
+from server.transport import ClientGone, EventStream, unless_gone, with_pauses
 from server.wire.replies import to_json
 
 log = logging.getLogger(__name__)
@@ -66,8 +65,9 @@ def router(parts: Parts) -> APIRouter:
 
     @routes.post("/v1/responses", openapi_extra=CREATE.extra)
     async def create(request: Request) -> Response:
-        body = await read_body(request, parts.settings.max_body_bytes)
-        wanted = await asyncio.to_thread(parse_responses_request, body, parts.settings)
+        wanted = await parts.bodies.parsed(
+            request, lambda body: parse_responses_request(body, parts.settings)
+        )
         check_model(wanted.model, parts)
         owner = _owner(request, parts.settings)
         try:

@@ -11,7 +11,6 @@ from server.openapi import Operation
 from server.parts import Parts
 from server.routes.common import check_model, json_reply
 from server.routes.examples import DETOKENIZE_EXAMPLES, TOKENIZE_EXAMPLES
-from server.transport import read_body
 from server.wire.chat import ChatRequest
 from server.wire.tokens import (
     Detokenized,
@@ -46,9 +45,9 @@ def router(parts: Parts) -> APIRouter:
     @routes.post("/v1/tokenize", include_in_schema=False)
     @routes.post("/tokenize", openapi_extra=TOKENIZE.extra)
     async def tokenize(request: Request) -> Response:
-        body = await read_body(request, settings.max_body_bytes)
-        wanted = await asyncio.to_thread(
-            parse_tokenize_request, body, settings, parts.model_names[0]
+        wanted = await parts.bodies.parsed(
+            request,
+            lambda body: parse_tokenize_request(body, settings, parts.model_names[0]),
         )
         check_model(wanted.model or parts.model_names[0], parts)
         if isinstance(wanted, ChatRequest):
@@ -67,8 +66,9 @@ def router(parts: Parts) -> APIRouter:
     @routes.post("/v1/detokenize", include_in_schema=False)
     @routes.post("/detokenize", openapi_extra=DETOKENIZE.extra)
     async def detokenize(request: Request) -> Response:
-        body = await read_body(request, settings.max_body_bytes)
-        wanted = await asyncio.to_thread(parse_detokenize_request, body, settings)
+        wanted = await parts.bodies.parsed(
+            request, lambda body: parse_detokenize_request(body, settings)
+        )
         check_model(wanted.model or parts.model_names[0], parts)
         text = parts.completion.decode(wanted.tokens, path="tokens")
         return json_reply({"content": text, "prompt": text})

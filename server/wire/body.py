@@ -47,6 +47,8 @@ def read_object(body: bytes, limits: Limits) -> JsonObject:
     try:
         data = parse_json(body.decode("utf-8-sig"), limits.max_depth)
     except UnicodeDecodeError as exc:
+        if body.startswith(b"\x1f\x8b"):
+            raise InvalidRequest("the body is compressed, plain JSON is needed") from None
         raise InvalidRequest(f"the body is not UTF-8: byte {exc.start} is wrong") from None
     except ValueError as exc:
         raise InvalidRequest(f"the body is not usable JSON: {exc}"[:500]) from None
