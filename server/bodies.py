@@ -21,7 +21,7 @@ HELD = 16  # largest bodies that may be held at the same time
 
 
 class Bodies:
-    """Reads the bodies of all requests. `limit` is the size of one, `held` what they have: bytes."""
+    """Reads the bodies of all requests. Bytes: `limit` of one, `held` of all now."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
