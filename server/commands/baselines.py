@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from server import config
 from server.commands.arms import add_answers, add_asking, ask_all, read_datasets
+from server.commands.help import examples
 from server.errors import SetupError
 
 if TYPE_CHECKING:
@@ -28,15 +29,21 @@ if a template has become significantly worse. With a URL a running server is ask
 
 def add_actions(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the actions to those of `bench`."""
-    keep = actions.add_parser("keep", help="store a run as the baseline", description=KEEP_TEXT)
+    keep = actions.add_parser(
+        "keep", help="store a run as the baseline", description=KEEP_TEXT,
+        epilog=examples("bench keep", "run1 --dataset bfcl:simple_python"),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
     keep.add_argument("out", type=Path, metavar="RUN", help="folder or results.jsonl of the run")
     keep.add_argument("--dataset", nargs="+", required=True, metavar="SET")
     add_answers(keep)
     keep.set_defaults(run=run_keep)
 
     check = actions.add_parser(
-        "check", help="whether a change made tool calls worse", description=CHECK_TEXT
-    )
+        "check", help="whether a change made tool calls worse", description=CHECK_TEXT,
+        epilog=examples("bench check", "", "--template native"),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
     add_asking(check)
     check.add_argument(
         "--template", nargs="+", metavar="NAME", help="only these (default: all in the baseline)"

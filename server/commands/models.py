@@ -25,6 +25,7 @@ from prompts.gguf_facts import read_model_facts
 from prompts.select import choose
 from prompts.traits import TemplateTraits
 from server import config
+from server.commands.help import examples
 from server.errors import SetupError
 
 EXAMPLES = """\
@@ -45,15 +46,24 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    for name, run_action, help_text in (
-        ("list", run_list, "all names, and which files are here"),
-        ("pull", run_pull, "fetch a model, or go on with a fetch that was cut"),
-        ("info", run_info, "what is known of a model, and the memory that it needs"),
-        ("verify", run_verify, "compare the SHA-256 of one file, or of all that are here"),
-        ("rm", run_rm, "remove a model's file"),
-        ("path", run_path, "print the path of a model's file"),
-    ):
-        action = actions.add_parser(name, help=help_text, description=help_text.capitalize() + ".")
+    small = "smollm2-135m-instruct"
+    for name, run_action, help_text, ways in (
+        ("list", run_list, "all names, and which files are here", ("", "--json")),
+        ("pull", run_pull, "fetch a model, or go on with a fetch that was cut", (small,)),
+        ("info", run_info, "what is known of a model, and the memory that it needs",
+         (small, "~/models/my.gguf --json")),
+        ("verify", run_verify, "compare the SHA-256 of one file, or of all that are here",
+         ("", small)),
+        ("rm", run_rm, "remove a model's file", (small,)),
+        ("path", run_path, "print the path of a model's file", (small,)),
+    ):  # fmt: skip
+        action = actions.add_parser(
+            name,
+            help=help_text,
+            description=help_text.capitalize() + ".",
+            epilog=examples(f"models {name}", *ways),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
         if name != "list":
             action.add_argument(
                 "name",

@@ -16,6 +16,7 @@ from prompts.gguf_facts import read_model_facts
 from prompts.guard import GUARD
 from prompts.select import NAMES, OWN_LISTINGS, OWN_TEMPLATES, choose
 from server import config
+from server.commands.help import examples
 from server.errors import SetupError
 from server.wire.chat import parse_chat_request
 from server.wire.history import to_conversation
@@ -42,10 +43,18 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    action = actions.add_parser("list", help="our own templates")
+    raw = argparse.RawDescriptionHelpFormatter
+    action = actions.add_parser(
+        "list", help="our own templates", epilog=examples("prompts list"), formatter_class=raw
+    )
     action.set_defaults(run=run, run_action=run_list)
 
-    action = actions.add_parser("show", help="print the source of a template")
+    action = actions.add_parser(
+        "show",
+        help="print the source of a template",
+        epilog=examples("prompts show", "qwen2_5", "native --model smollm2-135m-instruct"),
+        formatter_class=raw,
+    )
     action.add_argument(
         "name", metavar="NAME", help="one of ours, or native: the one in the model's GGUF file"
     )
@@ -57,6 +66,12 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="print the exact prompt of a request",
         description="Print the exact prompt of a chat-completions request. Only the header of the "
         "model's file is read; with --template and without --model, not even that.",
+        epilog=examples(
+            "prompts render",
+            "--model ~/models/my.gguf request.json",
+            "--template generic < request.json",
+        ),
+        formatter_class=raw,
     )
     action.add_argument(
         "request", metavar="REQUEST", nargs="?", default="-", help="a JSON file; -: standard input"
@@ -104,7 +119,7 @@ def run_show(args: argparse.Namespace, settings: config.Settings) -> None:
 
 
 def run_render(args: argparse.Namespace, settings: config.Settings) -> None:
-    request = parse_chat_request(_read(args.request), settings)
+    request = parse_chat_request(_read(args.request), settings, settings.model)
     without_model = args.template is not None and "model" not in args
     facts = _NO_MODEL if without_model else _facts(settings)
     setting = args.template or request.prompt_template or settings.prompt_template

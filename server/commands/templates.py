@@ -14,6 +14,7 @@ from prompts.bench.bfcl import CATEGORIES
 from server import config
 from server.commands import baselines
 from server.commands.arms import add_answers, add_asking, ask_all, read_datasets
+from server.commands.help import examples
 from server.commands.measuring import positive
 from server.errors import SetupError
 
@@ -81,7 +82,11 @@ def add_actions(actions: argparse._SubParsersAction[argparse.ArgumentParser]) ->
                      help="folder of the results (default: %(default)s)")  # fmt: skip
     run.set_defaults(run=run_templates)
 
-    both = actions.add_parser("compare", help="two runs, case by case")
+    both = actions.add_parser(
+        "compare", help="two runs, case by case",
+        epilog=examples("bench compare", "run1 run2", "run1/results.jsonl run2 --wish 2"),
+        formatter_class=raw,
+    )  # fmt: skip
     both.add_argument("a", type=Path, metavar="A", help="folder or results.jsonl of a run")
     both.add_argument("b", type=Path, metavar="B", help="of the other one")
     both.add_argument(
@@ -90,19 +95,25 @@ def add_actions(actions: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     )  # fmt: skip
     both.set_defaults(run=run_compare)
 
-    init = actions.add_parser("init", help="write an example of cases of your own")
+    init = actions.add_parser(
+        "init", help="write an example of cases of your own",
+        epilog=examples("bench init", "cases"), formatter_class=raw,
+    )  # fmt: skip
     init.add_argument("folder", type=Path, metavar="DIR")
     init.set_defaults(run=run_init)
 
-    add_verify(actions)
+    add_verify(actions, "bench verify")
     baselines.add_actions(actions)
 
 
-def add_verify(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add `verify`, which `callwright tools` has too."""
+def add_verify(actions: argparse._SubParsersAction[argparse.ArgumentParser], command: str) -> None:
+    """Add `verify`, which `callwright bench` has and `callwright tools` too."""
     verify = actions.add_parser(
-        "verify", help="fail if a tool has fewer than five phrasings, or one of them fails"
-    )
+        "verify", help="fail if a tool has fewer than five phrasings, or one of them fails",
+        epilog=examples(command, "cases/weather.yaml", "cases/ --url http://127.0.0.1:8080"
+        ),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
     verify.add_argument("cases", type=Path, metavar="FILE", help="a file or folder of cases")
     add_asking(verify, "--url")
     add_answers(verify)

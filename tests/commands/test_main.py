@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import errno
+import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +83,29 @@ def test_every_command_has_a_help_with_examples(
     examples = shown.partition("examples:\n")[2]
     assert f"  callwright {command}" in examples
     assert max(map(len, examples.splitlines())) <= 100
+
+
+def leaves(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    """The parsers of everything that can be run."""
+    inner = [one for one in parser._actions if isinstance(one, argparse._SubParsersAction)]
+    if not inner:
+        yield parser
+    for action in inner:
+        for one in action.choices.values():
+            yield from leaves(one)
+
+
+@pytest.mark.parametrize(
+    "leaf", [pytest.param(one, id=one.prog) for one in leaves(entry.build_parser())]
+)
+def test_every_help_has_examples_that_are_taken(leaf: argparse.ArgumentParser) -> None:
+    shown = leaf.format_help().partition("examples:\n")[2]
+    lines = [line.strip() for line in shown.splitlines() if leaf.prog in line]
+    assert lines, f"{leaf.prog} --help has no examples"
+    for line in lines:
+        words = shlex.split(line.partition(" < ")[0].partition(" > ")[0], comments=True)
+        if words[0] == "callwright" and "$(" not in line and "&&" not in line:
+            entry.build_parser().parse_args(words[1:])
 
 
 def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
