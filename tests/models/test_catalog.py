@@ -142,3 +142,11 @@ def test_presence_needs_the_exact_size_where_it_is_known(tmp_path: Path) -> None
     assert loose.is_present(tmp_path)
     (tmp_path / "model.gguf").write_bytes(content_of(1))
     assert exact.is_present(tmp_path)
+
+
+def test_a_bias_of_calls_is_by_template_and_bounded() -> None:
+    [entry] = parse_catalog(ENTRY + "tool_call_bias = { native = -2.5, chatml = 1 }").models
+    assert entry.tool_call_bias == {"native": -2.5, "chatml": 1.0}
+    assert parse_catalog(ENTRY).models[0].tool_call_bias == {}
+    with pytest.raises(SetupError, match="tool_call_bias"):
+        parse_catalog(ENTRY + "tool_call_bias = { native = -101 }")
