@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from models.catalog import load_catalog
 from server import config
 from server.commands.arms import add_answers, add_asking, ask_all, read_datasets
 from server.commands.help import examples
@@ -80,18 +81,20 @@ def run_check(args: argparse.Namespace) -> int:
     return 1 if any(worse) else 0
 
 
-def _check(args: argparse.Namespace, model: str) -> bool:
+def _check(args: argparse.Namespace, wanted: str) -> bool:
     from prompts.bench.baselines import SHIPPED, against, read
     from prompts.bench.results import read_rows
     from prompts.bench.run import RESULTS
 
+    entry = load_catalog().find(wanted)
+    model = entry.name if entry else Path(wanted).stem
     baseline = read(args.baselines or SHIPPED, model)
     templates = [one for one in baseline.templates if one in (args.template or baseline.templates)]
     if not templates:
         raise SetupError(f"the baseline of {model} has none of these templates",
                          hint=f"It has {', '.join(baseline.templates)}.")  # fmt: skip
     asked = argparse.Namespace(**vars(args))
-    asked.models, asked.template = [model], templates
+    asked.models, asked.template = [wanted], templates
     asked.tool_choice, asked.max_tokens = baseline.tool_choice, baseline.max_tokens
     everything = read_datasets(config.load(args), baseline.datasets)
     cases = [one for one in everything if one.id in baseline.cases]
