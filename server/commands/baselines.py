@@ -87,7 +87,7 @@ def _check(args: argparse.Namespace, wanted: str) -> bool:
     from prompts.bench.run import RESULTS
 
     entry = load_catalog().find(wanted)
-    model = entry.name if entry else Path(wanted).stem
+    model = entry.name if entry else Path(wanted).name.removesuffix(".gguf")
     baseline = read(args.baselines or SHIPPED, model)
     templates = [one for one in baseline.templates if one in (args.template or baseline.templates)]
     if not templates:
