@@ -41,7 +41,7 @@ def loaded(
 ) -> tuple[Parts, _Loaded]:
     runners: list[_Loaded] = []
 
-    def load(path: Path, options: RunnerOptions) -> _Loaded:
+    def load(path: Path, options: RunnerOptions, _: object) -> _Loaded:
         runners.append(_Loaded(path, options))
         return runners[0]
 

@@ -160,7 +160,8 @@ async def test_the_temperature_of_the_settings_holds_where_a_request_has_none() 
 async def test_calls_are_not_left_to_chance_by_default_and_prose_is() -> None:
     says, body = {"hello": "a" * 99}, ask("hello", max_tokens=99)
     formal = await answer_to(says, {**body, "tools": TOOLS}, temperature=None)
-    texts = {content_of(await answer_to(says, body, temperature=None)) for _ in range(5)}
+    # One of these answers is like another in a little less than half of all cases.
+    texts = {content_of(await answer_to(says, body, temperature=None)) for _ in range(20)}
     assert content_of(formal) == "a" * 99
     assert len(texts) > 1
 
