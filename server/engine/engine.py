@@ -75,8 +75,7 @@ class Engine:
     ) -> None:
         self._runner = runner
         self._observe = observe
-        # Cells that come back may lie out of order.
-        copies_out = runner.can_copy_out and options.host_cache_bytes and not options.in_order
+        copies_out = runner.can_copy_out and options.host_cache_bytes
         host = HostCache(options.host_cache_bytes) if copies_out else None
         self._scheduler = Scheduler(
             PrefixCache(runner.context_length),

@@ -11,7 +11,9 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from server.engine.engine import Engine, EngineOptions
 from server.engine.runner import BatchItem
@@ -30,20 +32,28 @@ class Placed(ScriptedRunner):
         self._at: dict[int, tuple[int, Any]] = {}  # by the identity of a cell, which it keeps alive
         self._head = 0
         self.backwards = 0
+        self.restored = 0
 
     def decode(self, items: Sequence[BatchItem]) -> None:
         super().decode(items)
-        taken = {place for place, _ in self._at.values()}
-        for item in items:
-            held = self._cells[item.sequence_id]
-            while self._head in taken:
-                self._head = (self._head + 1) % self.context_length
-            cell = held[item.position]
-            self._at[id(cell)] = (self._head, cell)
-            taken.add(self._head)
+        self._place([self._cells[item.sequence_id][item.position] for item in items])
         for sequence_id in {item.sequence_id for item in items}:
             places = [self._at[id(cell)][0] for cell in self._cells[sequence_id]]
             self.backwards += places != sorted(places)
+
+    def restore_sequence(self, sequence_id: int, state: NDArray[np.uint8]) -> bool:
+        restored = super().restore_sequence(sequence_id, state)
+        self._place(self._cells[sequence_id])
+        self.restored += restored
+        return restored
+
+    def _place(self, cells: list[Any]) -> None:
+        taken = {place for place, _ in self._at.values()}
+        for cell in cells:
+            while self._head in taken:
+                self._head = (self._head + 1) % self.context_length
+            self._at[id(cell)] = (self._head, cell)
+            taken.add(self._head)
 
     def cut(self, sequence_id: int, length: int) -> None:
         super().cut(sequence_id, length)
@@ -67,12 +77,12 @@ class Guesses(Free):
         return [*ANSWER[self._said : self._said + 1].encode(), 0][:limit]
 
 
-async def served(*, in_order: bool, at_once: int) -> Placed:
+async def served(*, in_order: bool, at_once: int, host_cache_bytes: int = 0) -> Placed:
     """Forty requests of some conversations, so many at a time, some of which leave early."""
     runner = Placed(context_length=2000, sequences=14)
     options = EngineOptions(
         max_sequences=4, cached_sequences=10, cached_tokens=300, batch_tokens=64, draft_tokens=2,
-        in_order=in_order,
+        host_cache_bytes=host_cache_bytes, in_order=in_order,
     )  # fmt: skip
     engine = Engine(runner, options)
     engine.start()
@@ -97,8 +107,11 @@ async def served(*, in_order: bool, at_once: int) -> Placed:
 
 
 @pytest.mark.parametrize("at_once", [1, 4])
-async def test_no_sequence_goes_back_to_a_lower_cell(at_once: int) -> None:
-    assert (await served(in_order=True, at_once=at_once)).backwards == 0
+@pytest.mark.parametrize("host_cache_bytes", [0, 100_000])
+async def test_no_sequence_goes_back_to_a_lower_cell(at_once: int, host_cache_bytes: int) -> None:
+    runner = await served(in_order=True, at_once=at_once, host_cache_bytes=host_cache_bytes)
+    assert runner.backwards == 0
+    assert (runner.restored > 0) == (host_cache_bytes > 0)
 
 
 async def test_without_it_some_do() -> None:
