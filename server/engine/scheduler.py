@@ -18,7 +18,7 @@ from server.engine.prefix_cache import Books, Match, PrefixCache, common_prefix
 from server.engine.sequence import Sequence
 from server.errors import Busy
 
-WORTH_COPYING = 32  # more tokens than cells have, for which a prefix is copied back into them
+WORTH_COPYING = 4  # tokens more than cells have: a prefill of so many takes longer than a copy
 
 
 @dataclass(frozen=True)
