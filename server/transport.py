@@ -76,7 +76,7 @@ async def with_pauses(items: AsyncIterator[T], pause_s: float) -> AsyncGenerator
             finally:
                 timer.cancel()
             if came.items:
-                yield came.items.popleft()[1]
+                yield came.take()[1]
             elif came.more:
                 yield None
 
@@ -94,21 +94,31 @@ async def interleaved(sources: Sequence[AsyncIterator[T]]) -> AsyncGenerator[tup
         while came.more:
             await came.something()
             if came.items:
-                yield came.items.popleft()
+                yield came.take()
 
 
 class _Arrivals(Generic[T]):
-    """What some sources have given and nobody has taken yet, with the indices of the sources.
+    """What some sources have given and nobody has taken yet: `items` of them.
 
     A task per source, not one per item: an answer has an item for every token.
     """
 
     def __init__(self, sources: Sequence[AsyncIterator[T]]) -> None:
-        self.items: deque[tuple[int, T]] = deque()
+        self.items = 0
+        self._by_source: deque[tuple[int, deque[T]]] = deque()  # whose turn it is comes first
         self._awaited: asyncio.Future[None] | None = None
         self.readers = [
             asyncio.ensure_future(self._read(i, source)) for i, source in enumerate(sources)
         ]
+
+    def take(self) -> tuple[int, T]:
+        """An item, in turn of each source that has one; there must be one."""
+        while not self._by_source[0][1]:
+            self._by_source.rotate(-1)
+        index, came = self._by_source[0]
+        self._by_source.rotate(-1)
+        self.items -= 1
+        return index, came.popleft()
 
     @property
     def more(self) -> bool:
@@ -131,9 +141,12 @@ class _Arrivals(Generic[T]):
             self._awaited.set_result(None)
 
     async def _read(self, index: int, source: AsyncIterator[T]) -> None:
+        came: deque[T] = deque()
+        self._by_source.append((index, came))
         try:
             async for item in source:
-                self.items.append((index, item))
+                came.append(item)
+                self.items += 1
                 self.wake()
         finally:
             self.wake()
