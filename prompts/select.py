@@ -33,7 +33,7 @@ class OwnTemplate:
 
     @property
     def source(self) -> str:
-        return (TEMPLATES / f"{self.name}.jinja").read_text("utf-8")
+        return _ours(self.name)
 
 
 OWN_TEMPLATES = {
@@ -58,7 +58,7 @@ class OwnListing:
 
     @property
     def source(self) -> str:
-        return (TEMPLATES / f"{self.file}.jinja").read_text("utf-8")
+        return _ours(self.file)
 
 
 OWN_LISTINGS = {
@@ -213,8 +213,12 @@ def _unprobed(facts: ModelFacts, name: str, source: str, row: ToolFormat) -> Ren
         facts=facts,
         traits=TemplateTraits(),
         guard=Guard(facts.special_tokens),
-        listing=Listing(ChatTemplate((TEMPLATES / "listing.jinja").read_text("utf-8"))),
+        listing=Listing(ChatTemplate(_ours("listing"))),
     )
+
+
+def _ours(name: str) -> str:
+    return (TEMPLATES / f"{name}.jinja").read_text("utf-8")
 
 
 def _read(path: Path) -> str:

@@ -23,7 +23,6 @@ from prompts.tool_format import ToolFormat
 from server.arguments import View
 from server.call_bias import CallBias, Openers
 from server.compiling import Cache, Lanes
-from server.engine.sampler import Allowed
 from server.engine.vocabulary import Vocabulary
 from server.errors import InvalidRequest
 from server.grammar import (
@@ -36,7 +35,7 @@ from server.grammar import (
     words_grammar,
 )
 from server.guide import Guide
-from server.guided import Matcher, Rules
+from server.guided import Matcher, Rules, allowed_next
 from server.inputs import InputChecker, views_of
 from server.lark import BadGrammar, check_lark, inside_string
 from server.lookup import Lookup
@@ -282,14 +281,10 @@ class ConstraintCompiler:
             parameters=parameters,
             checks=checks,
             text_opening=row.text[0],
-            openers=self._openers.of(self._first(matcher)) if free and matcher else NOTHING,
+            openers=self._openers.of(allowed_next(matcher.deep_copy(), len(self._vocabulary)))
+            if free and matcher
+            else NOTHING,
         )
-
-    def _first(self, matcher: Matcher) -> Allowed:
-        """The tokens with which a grammar begins."""
-        bits = np.frombuffer(matcher.deep_copy().compute_bitmask(), np.uint8)
-        size = len(self._vocabulary)
-        return np.unpackbits(bits, bitorder="little", count=size).view(np.bool_)
 
     def _ready(self, part: Part) -> _Ready:
         """Raises InvalidRequest that names tool, pointer and keyword."""

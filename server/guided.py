@@ -48,6 +48,12 @@ class Matcher(Protocol):
     def get_error(self) -> str: ...
 
 
+def allowed_next(matcher: Matcher, size: int) -> Allowed:
+    """The tokens, of a vocabulary of `size`, that a grammar takes next."""
+    bits = np.frombuffer(matcher.compute_bitmask(), np.uint8)
+    return np.unpackbits(bits, bitorder="little", count=size).view(np.bool_)
+
+
 @dataclass(frozen=True)
 class Rules:
     """What is shared by all sequences of one compiled constraint.
@@ -129,9 +135,7 @@ class Guided:
         return self._matcher.validate_tokens([token]) == 1
 
     def mask(self) -> Allowed:
-        bits = np.frombuffer(self._matcher.compute_bitmask(), np.uint8)
-        size = len(self._rules.vocabulary)
-        allowed = np.unpackbits(bits, bitorder="little", count=size).view(np.bool_)
+        allowed = allowed_next(self._matcher, len(self._rules.vocabulary))
         if self._matcher.is_error():
             raise self._stuck()
         shorter = allowed & (self._rules.digits <= max(0, self._values.digits_left))

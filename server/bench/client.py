@@ -13,6 +13,7 @@ import httpx
 from server.bench.bodies import Answer, Call, Mode, Script
 from server.commands.chunks import ChunkReader, message_of, sse_data
 from server.commands.endpoint import Done, Piece
+from server.commands.remote import bearer
 from server.errors import CallwrightError
 from server.events import CallArguments, CallBegins, Reasoning, Text, Usage
 from server.wire.body import JsonObject
@@ -62,7 +63,7 @@ class Client:
         self.target = target
         self.script = Script(target.mode)
         self._http = http
-        self._headers = {"Authorization": f"Bearer {target.key}"} if target.key else {}
+        self._headers = bearer(target.key)
 
     async def ask(self, body: JsonObject) -> Reply:
         """The streamed answer to a request. Never raises for what the server does."""

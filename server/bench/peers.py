@@ -22,6 +22,7 @@ import httpx
 
 import server
 from server.bench.bodies import Mode
+from server.commands.remote import bearer
 from server.errors import SetupError
 
 START_DEADLINE_S = 600.0
@@ -194,7 +195,7 @@ def running(launch: Launch, key: str | None = None) -> Iterator[Running]:
 def _wait_until_ready(
     launch: Launch, process: subprocess.Popen[bytes], log: IO[bytes], key: str | None
 ) -> None:
-    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    headers = bearer(key)
     deadline = time.monotonic() + START_DEADLINE_S
     with httpx.Client(trust_env=False, timeout=5, headers=headers) as http:
         while time.monotonic() < deadline:

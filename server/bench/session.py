@@ -21,7 +21,7 @@ from server.bench.peers import Launch, Rig, Running, free_port, ours, running
 from server.bench.report import Comparison, Machine, Result, Server, compare
 from server.bench.workloads import Level, Series
 from server.commands.machine import versions
-from server.commands.remote import Remote, base_url
+from server.commands.remote import Remote, base_url, bearer
 from server.errors import SetupError
 
 
@@ -129,7 +129,7 @@ def find_target(
 
 def build_of(target: Target) -> str | None:
     """What llama-server says of its build; other servers have no place for that."""
-    headers = {"Authorization": f"Bearer {target.key}"} if target.key else {}
+    headers = bearer(target.key)
     root = target.url.removesuffix("/v1")
     try:
         props = httpx.get(f"{root}/props", headers=headers, timeout=10, trust_env=False).json()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import asyncio
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,8 @@ from server.errors import SetupError
 if TYPE_CHECKING:
     from prompts.bench.cases import Case
     from prompts.bench.results import Arm
+    from server.bench.client import Target
+    from server.bench.peers import Rig
     from server.bench.session import Watcher
 
 CONTEXT_LENGTH = 16384  # shared by the requests that run at the same time
@@ -84,10 +87,9 @@ def _download_wheel(offline: bool, requirement: str, folder: Path) -> Path:
 def ask_all(args: argparse.Namespace, cases: Sequence[Case], path: Path) -> None:
     """Ask for what `path` lacks, on the server at the URL or on own ones, model by model."""
     from prompts.bench.run import left_to_do
-    from server.bench.peers import Rig, free_port, ours, running
+    from server.bench.peers import Rig
     from server.bench.session import find_target
     from server.commands.local import local_model
-    from server.commands.signals import sigterm_unwinds
 
     settings = config.load(args)
     key = settings.api_key[0] if settings.api_key else None
@@ -103,9 +105,19 @@ def ask_all(args: argparse.Namespace, cases: Sequence[Case], path: Path) -> None
             continue
         rig = Rig(model, settings.models_dir, file.path, settings.threads or 2, CONTEXT_LENGTH,
                   args.parallel, reuses_prefixes=False)  # fmt: skip
-        with sigterm_unwinds(), running(ours(rig, free_port()), key) as server:
-            target = find_target(server.launch.url, None, "tools", key)
+        with own_target(rig, key) as target:
             _ask(args, cases, path, target.url, target.model, key)
+
+
+@contextmanager
+def own_target(rig: Rig, key: str | None) -> Iterator[Target]:
+    """A server of ours, which ends with the block, on a free port of loopback."""
+    from server.bench.peers import free_port, ours, running
+    from server.bench.session import find_target
+    from server.commands.signals import sigterm_unwinds
+
+    with sigterm_unwinds(), running(ours(rig, free_port()), key) as server:
+        yield find_target(server.launch.url, None, "tools", key)
 
 
 def _ask(
@@ -117,8 +129,9 @@ def _ask(
     from prompts.bench.run import left_to_do, run
     from server.bench.asking import Asker, is_callwright
     from server.bench.client import TIMEOUT
+    from server.commands.remote import bearer
 
-    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    headers = bearer(key)
     is_ours = is_callwright(url, headers)
     arms = _arms(args, model, is_ours=is_ours)
     todo = left_to_do(arms, cases, path)

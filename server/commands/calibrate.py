@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from server import config
+from server.commands.arms import own_target
 from server.commands.measuring import positive, progress
 from server.commands.templates import cases_of
 from server.errors import CallwrightError, SetupError
@@ -89,18 +90,17 @@ def run_calibrate(args: argparse.Namespace) -> int:
 def _server(
     args: argparse.Namespace, settings: config.Settings, key: str | None
 ) -> Iterator[Target]:
-    from server.bench.peers import Rig, free_port, ours, running
+    from server.bench.peers import Rig
     from server.bench.session import find_target
     from server.commands.local import local_model
-    from server.commands.signals import sigterm_unwinds
 
     if args.url:
         yield find_target(args.url, getattr(args, "model", None), "tools", key)
         return
     file = local_model(settings, Console(stderr=True)).path
     rig = Rig(settings.model, settings.models_dir, file, settings.threads or 2, CONTEXT_LENGTH, 1)
-    with sigterm_unwinds(), running(ours(rig, free_port()), key) as server:
-        yield find_target(server.launch.url, None, "tools", key)
+    with own_target(rig, key) as target:
+        yield target
 
 
 async def _look(
@@ -113,10 +113,10 @@ async def _look(
     from prompts.bench.calibration import Seen
     from server.bench.client import TIMEOUT
     from server.bench.margins import margin_of
+    from server.commands.remote import bearer
 
     seen = []
-    headers = {"Authorization": f"Bearer {key}"} if key else {}
-    async with httpx.AsyncClient(timeout=TIMEOUT, headers=headers, trust_env=False) as http:
+    async with httpx.AsyncClient(timeout=TIMEOUT, headers=bearer(key), trust_env=False) as http:
         for case in cases:
             try:
                 margin = await margin_of(http, target.url, target.model, template, case)

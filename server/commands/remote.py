@@ -19,12 +19,17 @@ from server.wire.body import JsonObject
 TIMEOUT = httpx.Timeout(600, connect=10)
 
 
+def bearer(key: str | None) -> dict[str, str]:
+    """The header that an API key goes into."""
+    return {"Authorization": f"Bearer {key}"} if key else {}
+
+
 class Remote:
     """A server at `url`; `key` is sent as its API key. Other servers than ours are met halfway."""
 
     def __init__(self, url: str, key: str | None, model: str | None) -> None:
         self._base = base_url(url)
-        self._headers = {"Authorization": f"Bearer {key}"} if key else {}
+        self._headers = bearer(key)
         self._use_proxies = not _is_this_machine(urlsplit(self._base).hostname or "")
         self._model = model
 
