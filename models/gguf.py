@@ -108,20 +108,25 @@ class GGUFFacts:
     def default_context_length(self) -> int:
         return min(self.context_length or MAX_CONTEXT_BY_DEFAULT, MAX_CONTEXT_BY_DEFAULT)
 
-    def memory_bytes(self, context_length: int = 0, bytes_per_element: float = 2.0) -> int:
+    def memory_bytes(
+        self, context_length: int = 0, bytes_per_element: float = 2.0, beside: int = 0
+    ) -> int:
         """Memory to serve it: the file, the KV cache and OVERHEAD_BYTES.
 
-        `context_length` 0 means the default. An upper bound: layers with a sliding window or
-        without attention need less than is counted here.
+        `context_length` 0 means the default; `beside` are tokens whose cells are kept elsewhere. An
+        upper bound: layers with a sliding window or without attention need less than is counted
+        here.
         """
-        tokens = context_length or self.default_context_length
+        tokens = (context_length or self.default_context_length) + beside
         cache = int(tokens * self.kv_elements_per_token * bytes_per_element)
         return self.file_bytes + cache + OVERHEAD_BYTES
 
 
-def estimate_memory(path: Path, context_length: int = 0, bytes_per_element: float = 2.0) -> int:
+def estimate_memory(
+    path: Path, context_length: int = 0, bytes_per_element: float = 2.0, beside: int = 0
+) -> int:
     """`GGUFFacts.memory_bytes` of the file at `path`; raises SetupError like `read_facts`."""
-    return read_facts(path).memory_bytes(context_length, bytes_per_element)
+    return read_facts(path).memory_bytes(context_length, bytes_per_element, beside)
 
 
 def read_facts(path: Path) -> GGUFFacts:

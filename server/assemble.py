@@ -36,7 +36,7 @@ def assemble(
         max_sequences=settings.max_sequences,
         cached_sequences=settings.cached_sequences,
         cached_tokens=settings.cached_tokens,
-        host_cache_bytes=settings.host_cache_mib << 20,
+        host_cache_tokens=settings.host_cache_tokens,
         batch_tokens=settings.batch_tokens,
         queue_length=settings.queue_length,
         draft_tokens=settings.draft_tokens,

@@ -80,16 +80,16 @@ class Settings(BaseSettings):
     gpu_layers: int = Field(
         -1, ge=-1, description="layers to offload; -1: all if a GPU back end was built in"
     )
-    batch_tokens: int = Field(512, ge=8, description="most tokens in one forward pass")
+    batch_tokens: int = Field(256, ge=8, description="most tokens in one forward pass")
     max_sequences: int = Field(4, ge=1, le=64, description="requests that run at the same time")
     cached_sequences: int = Field(
         16, ge=0, le=128, description="finished sequences whose prompt may be reused"
     )
     cached_tokens: int = Field(
-        1024, ge=0, description="tokens that these may hold; idle ones slow down every pass"
+        0, ge=0, description="tokens that these may hold in the KV cache, where they slow all down"
     )
-    host_cache_mib: int = Field(
-        128, ge=0, description="MiB of memory for prefixes beyond these, copied back when asked for"
+    host_cache_tokens: int = Field(
+        6000, ge=0, description="tokens beyond these in ordinary memory, copied back when asked for"
     )
     cache_file: Path | None = Field(
         None, description="file that keeps the prefix cache from the end of a run to the next start"

@@ -90,7 +90,10 @@ def calls_grammar(
     if or_words is not None:
         turns.append(or_words.rule(rules))
     closing = " | ".join(rules.text(end, literal=False) for end in ends)
-    rules.add("start", f"({' | '.join(turns)})" + (f" ({closing})?" if closing else ""))
+    # After the only call the answer is over, whatever the model would write there.
+    open_ended = parallel or or_words is not None
+    trail = f" ({closing})?" if closing and open_ended else ""
+    rules.add("start", f"({' | '.join(turns)}){trail}")
     return _lark(rules.lines)
 
 

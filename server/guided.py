@@ -10,6 +10,7 @@ models repeat themselves to the token limit.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ from server.output import OutputParser
 from server.payloads.choice import Parameters
 from server.values import Check, Fault, Values
 
+SPECIAL = re.compile(rb"\xff\[(\d+)\]")  # how llguidance writes special tokens among bytes
 AFTER_NUMBER = b",]} \t\r\n"
 MAX_TRIES = 64  # of one answer,
 MAX_TAKEN_BACK = 4000  # and tokens that they may cost
@@ -123,9 +125,29 @@ class Guided:
         run = self._matcher.compute_ff_tokens()
         if run and not self._matcher.consume_tokens(run):
             raise self._stuck()
-        for token in run:
+        closing = self._closing()
+        for token in (*run, *closing):
             self._note(token, choice=False)
-        return run
+        return run + closing
+
+    def _closing(self) -> list[int]:
+        """The rest of the answer, if nothing is open but in which tokens it is written.
+
+        Nobody sees these, and no other text depends on them: the model need not choose.
+        """
+        closing = self._usual()
+        ahead = self._matcher.deep_copy() if closing else self._matcher
+        if not closing or not ahead.consume_tokens(closing) or not ahead.is_stopped():
+            return []
+        self._matcher = ahead
+        return closing
+
+    def _usual(self) -> list[int]:
+        """The usual tokens of the bytes that must come next."""
+        tokens: list[int] = []
+        for place, part in enumerate(SPECIAL.split(self._matcher.compute_ff_bytes())):
+            tokens += [int(part)] if place % 2 else self._rules.vocabulary.encode_text(part)
+        return tokens
 
     def allows(self, token: int) -> bool:
         if token in self._bans.get(len(self._log), ()):
@@ -167,7 +189,7 @@ class Guided:
         usual tokens of forced text are nearly always what the model takes. Where nothing must come,
         a word of the prompt may.
         """
-        tokens = self._rules.vocabulary.encode_text(self._matcher.compute_ff_bytes())
+        tokens = self._usual()
         if not tokens and self._lookup:
             tokens = self._lookup.guess([token for token, _ in self._log[-TAIL:]])
         tokens = tokens[:limit]

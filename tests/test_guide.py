@@ -335,6 +335,23 @@ def test_a_token_that_opens_and_says_more_is_chosen_again() -> None:
     assert vocabulary.decode(run).startswith(b'et_weather", "arguments": {"city')
 
 
+@pytest.mark.parametrize("piece", ["}}", "}}\n", "\n<"])
+def test_the_end_of_an_answer_is_forced_in_whatever_tokens_it_may_be_written(piece: str) -> None:
+    vocabulary = vocabulary_with(piece)
+    compiler = ConstraintCompiler(vocabulary, can_retry=True)
+    call = b'<tool_call>\n{"name": "get_weather", "arguments": {"city": "Porto"}}\n</tool_call>'
+    value, closing = call.index(b'"Porto'), call.index(b"}}")
+    for parallel in (False, True):
+        guide = compiler.compile_now(Plan(HERMES, "required", (WEATHER,), parallel)).guide()
+        written = vocabulary.decode(guide.forced())
+        for byte in call[len(written) : value] + b'"Porto"':
+            guide.accept(byte)
+        run = vocabulary.decode(guide.forced())
+        # Another call may follow where there may be several: the model has to say.
+        assert guide.finished() == (not parallel)
+        assert call[closing:].startswith(run) if parallel else call[closing:] == run
+
+
 def test_a_token_that_would_open_a_call_no_grammar_takes_is_refused() -> None:
     vocabulary = vocabulary_with('{"name": "get_weather", "x')
     compiler = ConstraintCompiler(vocabulary, can_retry=True)

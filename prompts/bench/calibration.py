@@ -13,7 +13,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from prompts.bench.cases import Case
 from prompts.bench.statistics import Share, share
 
 
@@ -40,19 +39,6 @@ class Proposal:
     kept: Share
     refused: Share
     before: Share
-
-
-def rows_of(cases: Sequence[Case], skip: int, count: int) -> list[Case]:
-    """`count` cases of each category after the first `skip`, the categories taking turns."""
-    groups: dict[str, list[Case]] = {}
-    for case in cases:
-        groups.setdefault(case.category, []).append(case)
-    places = [
-        (place, case)
-        for group in groups.values()
-        for place, case in enumerate(group[skip : skip + count])
-    ]
-    return [case for _, case in sorted(places, key=lambda one: one[0])]
 
 
 def propose(seen: Sequence[Seen], keep: float) -> Proposal | None:

@@ -43,6 +43,8 @@ class Answer:
     """What came; `calls` are names and arguments as text. Times in seconds from the sending.
 
     `prompt` is what the model read, with its template. `cached_tokens` of it had been read before.
+    `call_margin`: by how much the best token that opens a call was above the best other one, where
+    the answer could begin with either.
 
     None is what the server does not tell; `cut`: it ended at the token limit. With an `error`
     there is no answer to judge.
@@ -57,6 +59,7 @@ class Answer:
     cached_tokens: int | None = None
     output_tokens: int | None = None
     forward_passes: int | None = None
+    call_margin: float | None = None
     cut: bool = False
     error: str | None = None
 

@@ -1,4 +1,4 @@
-"""A part of the cases that has all categories in their proportions."""
+"""A part of the cases: the first ones of each category, or some of all in their proportions."""
 
 from __future__ import annotations
 
@@ -26,6 +26,19 @@ def sample(cases: Sequence[Case], size: int, seed: int) -> list[Case]:
         order = random.Random(f"{seed} {name}").sample(group, len(group))
         chosen.update(case.id for case in order[: quotas[name]])
     return [case for case in cases if case.id in chosen]
+
+
+def rows_of(cases: Sequence[Case], skip: int, count: int | None) -> list[Case]:
+    """`count` cases of each category after the first `skip`, or all; the categories take turns."""
+    groups: dict[str, list[Case]] = {}
+    for case in cases:
+        groups.setdefault(case.category, []).append(case)
+    places = [
+        (place, case)
+        for group in groups.values()
+        for place, case in enumerate(group[skip:][:count])
+    ]
+    return [case for _, case in sorted(places, key=lambda one: one[0])]
 
 
 def _quotas(counts: dict[str, int], size: int) -> dict[str, int]:

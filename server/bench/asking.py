@@ -149,6 +149,7 @@ class _Answering:
         self._calls: list[tuple[str, str]] = []
         self._usage: Usage | None = None
         self._passes: int | None = None
+        self._margin: float | None = None
         self._cut = False
         self.begin()
 
@@ -177,7 +178,9 @@ class _Answering:
         """Only our server adds them, to its last chunk."""
         if b'"timings"' in data:
             with suppress(ValueError, LookupError, TypeError):
-                self._passes = int(json.loads(data)["timings"]["forward_passes"])
+                timings = json.loads(data)["timings"]
+                self._passes = int(timings["forward_passes"])
+                self._margin = float(timings["call_margin"])
 
     def answer(self) -> Answer:
         return Answer(
@@ -190,6 +193,7 @@ class _Answering:
             cached_tokens=self._usage.cached_tokens if self._usage else None,
             output_tokens=self._usage.completion_tokens if self._usage else None,
             forward_passes=self._passes,
+            call_margin=self._margin,
             cut=self._cut,
             error=self.error,
         )

@@ -19,8 +19,6 @@ from server.events import CallArguments, CallBegins, Reasoning, Text, Usage
 from server.wire.body import JsonObject
 
 TIMEOUT = httpx.Timeout(600, connect=10)
-# Shorter than servers keep connections: one that both ends give up at once would be a failure.
-KEEP_ALIVE_S = 2.0
 
 _PASSES = re.compile(
     r"^(?:callwright:forward_passes_total|llamacpp:n_decode_total)\s+(\S+)", re.MULTILINE
@@ -57,7 +55,7 @@ class Reply:
 
 
 class Client:
-    """Asks one server, over connections that are kept."""
+    """Asks one server."""
 
     def __init__(self, target: Target, http: httpx.AsyncClient) -> None:
         self.target = target
@@ -119,10 +117,11 @@ class Client:
 
 @asynccontextmanager
 async def connect(target: Target) -> AsyncIterator[Client]:
-    """A client with connections of its own, as many as it takes, past all proxies."""
-    limits = httpx.Limits(
-        max_connections=None, max_keepalive_connections=None, keepalive_expiry=KEEP_ALIVE_S
-    )
+    """A client with a connection for each request, as many as it takes, past all proxies.
+
+    One that both ends give up at the same moment would be a failure of the server's.
+    """
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
     async with httpx.AsyncClient(timeout=TIMEOUT, limits=limits, trust_env=False) as http:
         yield Client(target, http)
 

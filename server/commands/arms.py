@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from server import config
-from server.commands.measuring import positive, progress
+from server.commands.measuring import positive, progress, whole
 from server.config import Settings
 from server.errors import SetupError
 
@@ -50,6 +50,14 @@ def add_answers(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tool-choice", choices=("auto", "required"), default="auto")
     parser.add_argument("--max-tokens", type=positive, default=512, metavar="N",
                         help="most tokens of an answer (default: %(default)s)")  # fmt: skip
+
+
+def add_rows(parser: argparse.ArgumentParser, rows: int | None, skip: int) -> None:
+    """Add which cases of each category are taken."""
+    parser.add_argument("--rows", type=positive, default=rows, metavar="N",
+                        help=f"cases of each category (default: {rows or 'all'})")  # fmt: skip
+    parser.add_argument("--skip", type=whole, default=skip, metavar="N",
+                        help="leave alone so many of each (default: %(default)s)")  # fmt: skip
 
 
 def read_datasets(settings: Settings, datasets: Sequence[str]) -> list[Case]:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from server import config
-from server.commands.arms import own_target
-from server.commands.measuring import positive, progress
+from server.commands.arms import add_rows, own_target
+from server.commands.measuring import progress
 from server.commands.templates import cases_of
 from server.errors import CallwrightError, SetupError
 
@@ -53,10 +53,7 @@ def add_action(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
                         help="calibrate for these (default: what the server uses)")  # fmt: skip
     parser.add_argument("--dataset", nargs="+", default=list(DATASETS), metavar="SET",
                         help=f"see `bench templates` (default: {' '.join(DATASETS)})")  # fmt: skip
-    parser.add_argument("--rows", type=positive, default=100, metavar="N",
-                        help="cases of each category (default: %(default)s)")  # fmt: skip
-    parser.add_argument("--skip", type=int, default=100, metavar="N",
-                        help="the first ones to leave alone (default: %(default)s)")  # fmt: skip
+    add_rows(parser, rows=100, skip=100)
     parser.add_argument("--keep", type=float, default=0.95, metavar="SHARE",
                         help="share of needed calls to keep (default: %(default)s)")  # fmt: skip
     parser.add_argument("--api-key", action="append", default=argparse.SUPPRESS, metavar="KEY")
@@ -66,11 +63,9 @@ def add_action(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
 
 def run_calibrate(args: argparse.Namespace) -> int:
     """Measure, and propose a bias for each template. Returns 0. Raises SetupError."""
-    from prompts.bench.calibration import rows_of
-
-    if not 0 < args.keep <= 1 or args.skip < 0:
-        raise SetupError("--keep is a share above 0 and at most 1, --skip a number from 0")
-    cases = rows_of(cases_of(args), args.skip, args.rows)
+    if not 0 < args.keep <= 1:
+        raise SetupError("--keep is a share above 0 and at most 1")
+    cases = cases_of(args)
     if len({case.need == "none" for case in cases}) < 2:
         raise SetupError("questions that need a call and questions that need none are necessary")
     settings = config.load(args)

@@ -65,4 +65,4 @@ def check_memory(path: Path, settings: Settings) -> None:
 def memory_needed(path: Path, settings: Settings) -> int:
     """Bytes that serving the model takes with these settings."""
     size = BYTES_PER_ELEMENT[settings.kv_cache_type]
-    return estimate_memory(path, settings.context_length, size)
+    return estimate_memory(path, settings.context_length, size, settings.host_cache_tokens)

@@ -20,6 +20,11 @@ def positive(text: str) -> int:
     return int(text)
 
 
+def whole(text: str) -> int:
+    """The type of an argument that counts what may be none."""
+    return 0 if text == "0" else positive(text)
+
+
 @contextmanager
 def progress(dialogues: int) -> Iterator[Watcher]:
     """A bar on stderr with the level that runs and the time left; off a terminal only the level."""

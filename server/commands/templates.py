@@ -13,7 +13,7 @@ from rich.console import Console
 from prompts.bench.bfcl import CATEGORIES
 from server import config
 from server.commands import baselines
-from server.commands.arms import add_answers, add_asking, ask_all, read_datasets
+from server.commands.arms import add_answers, add_asking, add_rows, ask_all, read_datasets
 from server.commands.help import examples
 from server.commands.measuring import positive
 from server.errors import SetupError
@@ -40,6 +40,7 @@ examples:
   callwright bench templates http://127.0.0.1:8080 --dataset cases/ --out run1
   callwright bench templates --template table_en table_zh --variant plain distractors-20
   callwright bench templates --baseline --dataset bfcl:multiple bfcl:irrelevance --sample 50
+  callwright bench templates --dataset bfcl:simple_python --rows 100 --skip 100
 """
 DEFAULT_DATASETS = ("bfcl:simple_python", "bfcl:multiple", "bfcl:parallel", "bfcl:irrelevance")
 
@@ -69,8 +70,9 @@ def add_actions(actions: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help="what is changed about the tools: no-descriptions, no-examples, shuffled,"
         " distractors-20, or several joined by + (default: plain)",
     )  # fmt: skip
+    add_rows(run, rows=None, skip=0)
     run.add_argument(
-        "--sample", type=positive, metavar="N", help="so many cases, of all categories"
+        "--sample", type=positive, metavar="N", help="so many of these, drawn from all categories"
     )
     run.add_argument("--seed", type=int, default=1, metavar="S", help="draws another sample")
     run.add_argument(
@@ -148,8 +150,13 @@ def run_templates(args: argparse.Namespace) -> int:
 
 
 def cases_of(args: argparse.Namespace) -> list[Case]:
-    """All cases of the data sets that were named. Raises SetupError."""
-    return read_datasets(config.load(args), args.dataset)
+    """Those of the data sets and rows that were named. Raises SetupError."""
+    from prompts.bench.sampling import rows_of
+
+    cases = rows_of(read_datasets(config.load(args), args.dataset), args.skip, args.rows)
+    if not cases:
+        raise SetupError(f"--skip {args.skip} leaves no case")
+    return cases
 
 
 def _show(rows: Sequence[Row]) -> None:

@@ -9,7 +9,7 @@ from server.engine.host_cache import HostCache, Kept
 from server.engine.runner import Runner
 from server.engine.scheduler import Admission, Freed, Scheduler
 
-LEAST_KEPT = 64  # tokens of a prefix that is worth a copy in memory
+LEAST_KEPT = 16  # tokens of a prefix that is worth a copy in memory
 
 
 class Cells:

@@ -36,8 +36,8 @@ DRAFT_BELOW = 2  # sequences: with more of them a batch costs more than a wrong 
 class EngineOptions:
     max_sequences: int = 4
     cached_sequences: int = 16
-    cached_tokens: int = 1024
-    host_cache_bytes: int = 0
+    cached_tokens: int = 0
+    host_cache_tokens: int = 0
     batch_tokens: int = 512
     queue_length: int = 64
     draft_tokens: int = 0
@@ -75,8 +75,8 @@ class Engine:
     ) -> None:
         self._runner = runner
         self._observe = observe
-        copies_out = runner.can_copy_out and options.host_cache_bytes
-        host = HostCache(options.host_cache_bytes) if copies_out else None
+        copies_out = runner.can_copy_out and options.host_cache_tokens
+        host = HostCache(options.host_cache_tokens) if copies_out else None
         self._scheduler = Scheduler(
             PrefixCache(runner.context_length),
             max_sequences=options.max_sequences,

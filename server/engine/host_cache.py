@@ -27,15 +27,15 @@ class Kept:
 
 
 class HostCache:
-    """At most `capacity` bytes of prefixes; the least recently used go first."""
+    """Prefixes of at most `capacity` tokens together; the least recently used go first."""
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
         self._kept: list[Kept] = []  # in order of use, oldest first
 
     @property
-    def used_bytes(self) -> int:
-        return sum(kept.state.nbytes for kept in self._kept)
+    def used_tokens(self) -> int:
+        return sum(len(kept.tokens) for kept in self._kept)
 
     @property
     def kept(self) -> tuple[Kept, ...]:
@@ -66,11 +66,11 @@ class HostCache:
 
     def put(self, kept: Kept) -> None:
         """Keep it, instead of what is only a prefix of it, unless it is too large."""
-        if kept.state.nbytes > self.capacity:
+        if len(kept.tokens) > self.capacity:
             return
         self._kept = [
             old for old in self._kept if common_prefix(old.tokens, kept.tokens) < len(old.tokens)
         ]
         self._kept.append(kept)
-        while self.used_bytes > self.capacity:
+        while self.used_tokens > self.capacity:
             del self._kept[0]

@@ -44,6 +44,8 @@ def test_what_cannot_be_calibrated_is_said(tmp_path: Path, capfd: Captured) -> N
     assert main([*calibrate, "--keep", "2"]) == 1
     assert "--keep is a share" in capfd.readouterr().err
     assert main(calibrate) == 1  # none is left after the first hundred
+    assert "--skip 100 leaves no case" in capfd.readouterr().err
+    assert main([*calibrate, "--skip", "0", "--rows", "1"]) == 1
     assert "that need none are necessary" in capfd.readouterr().err
     with fake_server() as server:
         assert main(["bench", "calibrate", server.url, *data, "--skip", "0"]) == 1

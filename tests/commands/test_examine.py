@@ -52,7 +52,7 @@ def test_a_model_that_is_here(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert "llama Q4_K_M" in found["model"].found
     assert "SHA-256 known" in found["model"].found
-    assert found["memory"].found.startswith("the model needs about 300 MB")
+    assert found["memory"].found.startswith("the model needs about 302 MB")
     assert all(finding.state != "problem" for finding in found.values())
 
 

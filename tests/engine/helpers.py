@@ -238,7 +238,7 @@ def serving(
     queue_length: int = 64,
     draft_tokens: int = 0,
     cached_tokens: int = 4096,
-    host_cache_bytes: int = 0,
+    host_cache_tokens: int = 0,
 ) -> Iterator[Engine]:
     """A started engine that uses all sequences of the runner. At the end it is idle, and its books
     agree with the runner's.
@@ -250,7 +250,7 @@ def serving(
         queue_length=queue_length,
         draft_tokens=draft_tokens,
         cached_tokens=cached_tokens,
-        host_cache_bytes=host_cache_bytes,
+        host_cache_tokens=host_cache_tokens,
     )
     engine = Engine(runner, options)
     engine.start()

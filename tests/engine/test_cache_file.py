@@ -23,7 +23,7 @@ WARMTH = Warmth(Books([(-1, [1, 2], [0, 3]), (0, [5], [3])], [0, 3]), np.arange(
 
 
 async def served(runner: ScriptedRunner, kept: CacheFile, *texts: str) -> list[Output]:
-    options = EngineOptions(max_sequences=2, cached_sequences=4, batch_tokens=64)
+    options = EngineOptions(2, cached_sequences=4, cached_tokens=1024, batch_tokens=64)
     engine = Engine(runner, options, cache_file=kept)
     engine.start()
     try:

@@ -157,9 +157,9 @@ async def ask(engine: Engine, make: Make, runner: ScriptedRunner, rng: random.Ra
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("context_length", [150, 600])
-@pytest.mark.parametrize("host_cache_bytes", [0, 1000, 100_000])
+@pytest.mark.parametrize("host_cache_tokens", [0, 1000, 100_000])
 async def test_random_requests_that_come_and_go(
-    seed: int, context_length: int, host_cache_bytes: int
+    seed: int, context_length: int, host_cache_tokens: int
 ) -> None:
     rng = random.Random(seed)
     runner = ScriptedRunner(rambling, context_length=context_length, batch_tokens=32)
@@ -168,7 +168,7 @@ async def test_random_requests_that_come_and_go(
         max_sequences=5,
         queue_length=200,
         cached_tokens=100,
-        host_cache_bytes=host_cache_bytes,
+        host_cache_tokens=host_cache_tokens,
     ) as engine:
         asked = [
             ask(engine, random_job(rng), runner, random.Random(rng.random())) for _ in range(100)

@@ -77,12 +77,12 @@ class Guesses(Free):
         return [*ANSWER[self._said : self._said + 1].encode(), 0][:limit]
 
 
-async def served(*, in_order: bool, at_once: int, host_cache_bytes: int = 0) -> Placed:
+async def served(*, in_order: bool, at_once: int, host_cache_tokens: int = 0) -> Placed:
     """Forty requests of some conversations, so many at a time, some of which leave early."""
     runner = Placed(context_length=2000, sequences=14)
     options = EngineOptions(
         max_sequences=4, cached_sequences=10, cached_tokens=300, batch_tokens=64, draft_tokens=2,
-        host_cache_bytes=host_cache_bytes, in_order=in_order,
+        host_cache_tokens=host_cache_tokens, in_order=in_order,
     )  # fmt: skip
     engine = Engine(runner, options)
     engine.start()
@@ -107,11 +107,11 @@ async def served(*, in_order: bool, at_once: int, host_cache_bytes: int = 0) -> 
 
 
 @pytest.mark.parametrize("at_once", [1, 4])
-@pytest.mark.parametrize("host_cache_bytes", [0, 100_000])
-async def test_no_sequence_goes_back_to_a_lower_cell(at_once: int, host_cache_bytes: int) -> None:
-    runner = await served(in_order=True, at_once=at_once, host_cache_bytes=host_cache_bytes)
+@pytest.mark.parametrize("host_cache_tokens", [0, 100_000])
+async def test_no_sequence_goes_back_to_a_lower_cell(at_once: int, host_cache_tokens: int) -> None:
+    runner = await served(in_order=True, at_once=at_once, host_cache_tokens=host_cache_tokens)
     assert runner.backwards == 0
-    assert (runner.restored > 0) == (host_cache_bytes > 0)
+    assert (runner.restored > 0) == (host_cache_tokens > 0)
 
 
 async def test_without_it_some_do() -> None:

@@ -37,6 +37,7 @@ def test_memory_is_file_plus_cache_plus_overhead(tmp_path: Path) -> None:
     assert estimate_memory(path, 100) == fixed + 100 * per_token
     assert estimate_memory(path) == fixed + 2048 * per_token
     assert estimate_memory(path, 100, bytes_per_element=0.5) == fixed + 25 * per_token
+    assert estimate_memory(path, 100, beside=30) == fixed + 130 * per_token
 
 
 def test_heads_per_layer_and_stated_widths_count(tmp_path: Path) -> None:

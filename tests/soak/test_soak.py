@@ -153,7 +153,7 @@ async def test_nothing_breaks_and_nothing_leaks() -> None:
         "4",
     )
     args += ("--context-length", "4096", "--cached-tokens", "1000")
-    with started("serve", *args, "--host-cache-mib", "8", "--log-level", "warning") as running:
+    with started("serve", *args, "--host-cache-tokens", "700", "--log-level", "warning") as running:
         running.wait_until_ready()
         threads = len(os.listdir(f"/proc/{running.process.pid}/task"))
         await soak(running, told)

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from prompts.bench.calibration import Seen, propose, rows_of
-from prompts.bench.cases import Case
+from prompts.bench.calibration import Seen, propose
 
 MARGINS = st.lists(st.integers(-40, 40).map(lambda n: n / 4), min_size=1, max_size=30)
 
@@ -14,16 +13,6 @@ def seen_of(needed: list[float], needless: list[float]) -> list[Seen]:
     return [Seen(f"a{i}", True, one) for i, one in enumerate(needed)] + [
         Seen(f"b{i}", False, one) for i, one in enumerate(needless)
     ]
-
-
-def case(name: str, category: str) -> Case:
-    return Case(name, category, (), (), {}, "calls")
-
-
-def test_rows_of_each_category_take_turns_after_the_ones_left_alone() -> None:
-    cases = [case(f"{c}{i}", c) for c in "ab" for i in range(5)] + [case("c0", "c")]
-    assert [one.id for one in rows_of(cases, 1, 3)] == ["a1", "b1", "a2", "b2", "a3", "b3"]
-    assert [one.id for one in rows_of(cases, 0, 1)] == ["a0", "b0", "c0"]
 
 
 def test_a_bias_keeps_the_share_and_refuses_what_lies_below() -> None:
