@@ -29,6 +29,7 @@ Logits = NDArray[np.float32]  # shape (vocabulary,)
 CACHE_TYPES = {"f16": lc.GGML_TYPE_F16, "q8_0": lc.GGML_TYPE_Q8_0, "q4_0": lc.GGML_TYPE_Q4_0}
 FLASH_ATTENTION = {"auto": -1, "off": 0, "on": 1}
 SAMPLES, SAMPLE_BYTES = 64, 1 << 16  # of a model file, to tell it from others
+SCORES_BYTES = 512 << 20  # of attention, at most; more are not faster
 PIECE_BYTES = 4096  # no token of a known vocabulary is longer
 
 
@@ -137,7 +138,11 @@ class LlamaRunner:
             cache_type = "q8_0"
         params = lc.llama_context_default_params()
         params.n_ctx = self.context_length
-        params.n_batch = params.n_ubatch = options.batch_tokens
+        params.n_batch = options.batch_tokens
+        params.n_ubatch = options.batch_tokens
+        if _flash_attention(options) == "off":
+            heads = lc.llama_model_n_head(self._model)
+            params.n_ubatch = computed_at_once(heads, self.context_length, options.batch_tokens)
         params.n_seq_max = options.sequences
         params.n_threads = params.n_threads_batch = options.threads or physical_cores()
         params.flash_attn_type = FLASH_ATTENTION[_flash_attention(options)]
@@ -370,6 +375,15 @@ def system_info() -> str:
 
 def supports_gpu() -> bool:
     return bool(lc.llama_supports_gpu_offload())
+
+
+def computed_at_once(heads: int, context_length: int, batch_tokens: int) -> int:
+    """How many tokens of a batch are computed at once, so that the scores of attention fit.
+
+    There is one for each token, head and cell; with flash attention they are not kept.
+    """
+    fitting = SCORES_BYTES // (4 * max(1, heads) * context_length)
+    return min(batch_tokens, max(32, fitting // 32 * 32))
 
 
 def _flash_attention(options: RunnerOptions) -> str:

@@ -16,6 +16,7 @@ from server.engine.runner import (
     LoadCancelled,
     OutOfCells,
     RunnerOptions,
+    computed_at_once,
     physical_cores,
 )
 from server.engine.sampler import Logits
@@ -78,6 +79,13 @@ def apart(one: Logits, other: Logits) -> float:
 
 def encoded(runner: LlamaRunner) -> list[list[int]]:
     return [runner.vocabulary.encode_text(text.encode()) for text in TEXTS]
+
+
+def test_the_scores_of_attention_stay_within_half_a_gibibyte() -> None:
+    assert computed_at_once(heads=14, context_length=32768, batch_tokens=256) == 256
+    assert computed_at_once(heads=32, context_length=32768, batch_tokens=256) == 128
+    assert computed_at_once(heads=32, context_length=8192, batch_tokens=64) == 64
+    assert computed_at_once(heads=128, context_length=1 << 20, batch_tokens=256) == 32
 
 
 def test_facts_of_the_model(runner: LlamaRunner) -> None:
