@@ -114,7 +114,7 @@ def _diff(row: Row) -> str:
 def _object(text: str) -> JsonObject:
     try:
         value = json.loads(text or "{}")
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
 

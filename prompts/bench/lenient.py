@@ -40,10 +40,14 @@ def read_text(text: str, tools: Collection[str]) -> Reading:
     at = 0
     while (found := re.compile(r"[{\[]").search(text, at)) is not None:
         try:
-            value, at = _DECODER.raw_decode(text, found.start())
-        except (ValueError, RecursionError):
-            named = any(f'"{name}"' in text[found.start() :] for name in tools)
-            if named and _LOOKS_LIKE_A_CALL.match(text, found.start()):
+            # A slice: an error counts the lines before it.
+            value, length = _DECODER.raw_decode(text[found.start() :])
+            at = found.start() + length
+        except RecursionError:
+            break  # nobody reads what is nested as deep
+        except ValueError:
+            looks = _LOOKS_LIKE_A_CALL.match(text, found.start())
+            if looks and any(text.find(f'"{name}"', found.start()) >= 0 for name in tools):
                 failures.append("broken_json")
                 break  # what follows is inside of it
             at = found.start() + 1

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 
 from jsonschema import Draft202012Validator, FormatChecker
 from jsonschema.exceptions import SchemaError
+from jsonschema_specifications import REGISTRY
 from referencing.exceptions import Unresolvable
 
 from prompts.bench.cases import Call, Case, ExpectedCall
 from prompts.bench.lenient import Failure, Reading, keyword_failures
-from prompts.bench.scoring import Fault, FaultKind, check
+from prompts.bench.scoring import Fault, FaultKind, check, check_call
 
 _OF_ARGUMENTS: tuple[FaultKind, ...] = (
     "missing_required", "unexpected_parameter", "wrong_type", "wrong_value", "missing_optional",
@@ -24,7 +25,8 @@ _OF_ARGUMENTS: tuple[FaultKind, ...] = (
 @dataclass(frozen=True)
 class Marks:
     """`name_right`: just the expected tools were called; `arguments_right` is None if they
-    were not. Optional arguments are counted over all calls. `valid` is by the tool's schema.
+    were not, or none was expected. Optional arguments are counted over all calls. `valid` is by the
+    tool's schema.
     """
 
     right: bool
@@ -46,6 +48,7 @@ def mark(case: Case, reading: Reading) -> Marks:
     failures = (*reading.failures, *_schema_failures(case, reading.calls))
     valid_json = not {"broken_json", "cut_off"} & set(failures)
     name_right = _names_right(case, reading.calls)
+    compares = name_right and case.need == "calls"
     pairs = list(_pairs(case, reading.calls))
     return Marks(
         right=fault is None and valid_json,
@@ -53,7 +56,7 @@ def mark(case: Case, reading: Reading) -> Marks:
         detail=fault.text if fault else "",
         called=bool(reading.calls),
         name_right=name_right,
-        arguments_right=(fault is None or fault.kind not in _OF_ARGUMENTS) if name_right else None,
+        arguments_right=(fault is None or fault.kind not in _OF_ARGUMENTS) if compares else None,
         added_optional=sum(_added(case, *pair) for pair in pairs),
         missing_optional=sum(_missing(case, *pair) for pair in pairs),
         valid_json=valid_json,
@@ -69,13 +72,18 @@ def _names_right(case: Case, calls: Sequence[Call]) -> bool:
 
 
 def _pairs(case: Case, calls: Sequence[Call]) -> Iterator[tuple[ExpectedCall, Call]]:
-    """Each expected call with a call of its name, in the order in which they came."""
-    left = list(calls)
+    """Each expected call with one that is right for it, else with one of its name."""
+    left, without = list(calls), []
     for expected in case.expected:
-        call = next((one for one in left if one.name == expected.name), None)
-        if call is not None:
-            left.remove(call)
-            yield expected, call
+        at = next((i for i, one in enumerate(left) if not check_call(case, expected, one)), None)
+        if at is None:
+            without.append(expected)
+        else:
+            yield expected, left.pop(at)
+    for expected in without:
+        at = next((i for i, one in enumerate(left) if one.name == expected.name), None)
+        if at is not None:
+            yield expected, left.pop(at)
 
 
 def _added(case: Case, expected: ExpectedCall, call: Call) -> int:
@@ -100,7 +108,8 @@ def _schema_failures(case: Case, calls: Sequence[Call]) -> Iterator[Failure]:
         if schema is None:
             yield "unknown_tool"
             continue
-        validator = Draft202012Validator(schema, format_checker=FormatChecker())
+        # The registry knows the drafts only: a reference to an address is not followed.
+        validator = Draft202012Validator(schema, registry=REGISTRY, format_checker=FormatChecker())
         try:
             keywords = [str(error.validator) for error in validator.iter_errors(call.arguments)]
         except (SchemaError, Unresolvable, RecursionError, re.error):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from html import escape
 from typing import get_args
@@ -38,7 +39,7 @@ def page(rows: Sequence[Row], title: str) -> str:
         _section("How calls were written", _failures(summaries, look), _FAILURES),
         _section("Wrong answers", browser(rows, look), _BROWSER if rows else ""),
     ]
-    return (
+    return _visible(
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{escape(title)}</title><style>{STYLE}</style></head>"
@@ -46,6 +47,12 @@ def page(rows: Sequence[Row], title: str) -> str:
     )
 
 
+def _visible(text: str) -> str:
+    """The text with escapes for what would not be seen, turns others around or is no character."""
+    return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+_UNSEEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _DIFFERENCES = (
     "Arms that differ in one thing, over the rows that both answered. Only A: rows that A alone"
     f" got right. Rows needed: how many a difference of {WISHED:.0%} would need to be shown."

@@ -15,7 +15,8 @@ from prompts.bench.statistics import Difference, Share, share
 
 @dataclass(frozen=True)
 class ArmSummary:
-    """Shares are of the answered rows, `arguments` of those with the right names.
+    """Shares are of the answered rows; `arguments` of those with the right names of expected calls,
+    `valid_json` and `valid_schema` of those with a call, or with something that was to be one.
 
     Times are medians in seconds, tokens and passes means per answer; None where nobody told.
     `confusion` counts (a call was needed, a call was made).
@@ -50,6 +51,8 @@ def summarise(rows: Sequence[Row]) -> list[ArmSummary]:
 def _summary(arm: Arm, all_rows: Sequence[Row]) -> ArmSummary:
     rows = list(answered(all_rows))
     marks = [row.marks for row in rows]
+    called = [one for one in marks if one.called or one.failures]
+    compared = [row.marks.arguments_right for row in rows if row.need == "calls"]
     answers = [row.answer for row in rows]
     groups: dict[str, list[bool]] = {}
     for row in rows:
@@ -60,9 +63,9 @@ def _summary(arm: Arm, all_rows: Sequence[Row]) -> ArmSummary:
         right=share([one.right for one in marks]),
         categories={name: share(outcomes) for name, outcomes in groups.items()},
         names=share([one.name_right for one in marks]),
-        arguments=share([o.arguments_right for o in marks if o.arguments_right is not None]),
-        valid_json=share([one.valid_json for one in marks]),
-        valid_schema=share([one.valid_schema for one in marks]),
+        arguments=share([one for one in compared if one is not None]),
+        valid_json=share([one.valid_json for one in called]),
+        valid_schema=share([one.valid_schema for one in called]),
         added_optional=sum(one.added_optional for one in marks),
         missing_optional=sum(one.missing_optional for one in marks),
         confusion=dict(Counter((row.need != "none", row.marks.called) for row in rows)),

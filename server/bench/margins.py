@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import suppress
 
 import httpx
@@ -27,7 +28,8 @@ async def margin_of(
     with suppress(ValueError, LookupError, TypeError):
         data = reply.json()
         if reply.status_code == 200:
-            return float(data["timings"]["call_margin"])
+            margin = float(data["timings"]["call_margin"])
+            return margin if math.isfinite(margin) else None
         said = message_of(data)
     if reply.status_code != 200:
         raise CallwrightError(f"status {reply.status_code}: {said[:300]}")

@@ -8,7 +8,6 @@ import contextlib
 import json
 import sys
 from collections.abc import Iterator
-from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -98,9 +97,6 @@ def run(args: argparse.Namespace) -> int:
 
     settings = config.load(args)
     logs.configure(settings.log_format, _log_level(settings))
-    for stream in (sys.stdin, sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="replace")
     question = _question(args)
     tools = read_tools(args.tools, settings) if args.tools else []
     options = Options(

@@ -58,3 +58,8 @@ def test_calls_of_an_api() -> None:
 @given(st.text(alphabet='{}[]":,name argumts\\\n1', max_size=60))
 def test_no_text_is_an_error(text: str) -> None:
     read_text(text, TOOLS)
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"name":' * 20_000, "[ {" * 3000 + "x"])
+def test_brackets_without_end_are_no_call_and_take_no_time(text: str) -> None:
+    assert read_text(text, ["get_weather"]).calls == ()

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from prompts.bench.cases import Call
+from prompts.bench.cases import Call, ExpectedCall
 from prompts.bench.lenient import Reading, read_text
 from prompts.bench.marks import Marks, mark
 from tests.prompts.bench.samples import case
@@ -50,6 +50,7 @@ def test_wrong_keys_are_forgiven_and_noted() -> None:
 def test_calls_where_none_fits() -> None:
     quiet = mark(case(category="irrelevance"), Reading((), ()))
     assert (quiet.right, quiet.called, quiet.name_right) == (True, False, True)
+    assert quiet.arguments_right is None
     loud = mark(case(category="irrelevance"), Reading((Call("get_time", {"zone": "WET"}),), ()))
     assert (loud.right, loud.called, loud.fault) == (False, True, "unwanted_call")
 
@@ -60,4 +61,34 @@ def test_a_schema_that_cannot_be_followed_is_no_crash(schema: dict[str, Any]) ->
     function = {"name": "get_weather", "parameters": {"properties": {"city": schema}}}
     odd = dataclasses.replace(one, tools=({"type": "function", "function": function},))
     found = mark(odd, Reading((Call("get_weather", {"city": "Porto"}),), ()))
+    assert found.failures == ("other_schema",)
+
+
+def test_calls_in_another_order_are_compared_with_the_expected_ones_that_they_are() -> None:
+    truth = [
+        {"get_weather": {"city": ["Porto"], "days": [3]}},
+        {"get_weather": {"city": ["Lyon"]}},
+    ]
+    both = dataclasses.replace(
+        case(), expected=tuple(ExpectedCall(*next(iter(one.items()))) for one in truth),
+        in_any_order=True,
+    )  # fmt: skip
+    calls = (
+        Call("get_weather", {"city": "Lyon"}), Call("get_weather", {"city": "Porto", "days": 3})
+    )  # fmt: skip
+    found = mark(both, Reading(calls, ()))
+    assert (found.right, found.added_optional, found.missing_optional) == (True, 0, 0)
+
+
+def test_no_reference_of_a_schema_is_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
+    def connect(*_: object) -> None:
+        raise AssertionError("a schema was fetched")
+
+    monkeypatch.setattr("socket.socket.connect", connect)
+    function = {
+        "name": "get_weather",
+        "parameters": {"properties": {"city": {"$ref": "http://127.0.0.1:9/schema"}}},
+    }
+    one = dataclasses.replace(case(TRUTH), tools=({"type": "function", "function": function},))
+    found = mark(one, Reading((Call("get_weather", {"city": "Porto", "days": 3}),), ()))
     assert found.failures == ("other_schema",)
