@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from jsonschema import Draft202012Validator, FormatChecker
 from jsonschema.exceptions import SchemaError
-from jsonschema_specifications import REGISTRY
+from referencing import Registry
 from referencing.exceptions import Unresolvable
 
 from prompts.bench.cases import Call, Case, ExpectedCall
@@ -108,8 +108,10 @@ def _schema_failures(case: Case, calls: Sequence[Call]) -> Iterator[Failure]:
         if schema is None:
             yield "unknown_tool"
             continue
-        # The registry knows the drafts only: a reference to an address is not followed.
-        validator = Draft202012Validator(schema, registry=REGISTRY, format_checker=FormatChecker())
+        # The registry is empty: a reference to an address is not followed.
+        validator = Draft202012Validator(
+            schema, registry=Registry(), format_checker=FormatChecker()
+        )
         try:
             keywords = [str(error.validator) for error in validator.iter_errors(call.arguments)]
         except (SchemaError, Unresolvable, RecursionError, re.error):

@@ -65,7 +65,7 @@ def test_a_schema_that_cannot_be_followed_is_no_crash(schema: dict[str, Any]) ->
 
 
 def test_calls_in_another_order_are_compared_with_the_expected_ones_that_they_are() -> None:
-    truth = [
+    truth: list[dict[str, Any]] = [
         {"get_weather": {"city": ["Porto"], "days": [3]}},
         {"get_weather": {"city": ["Lyon"]}},
     ]
