@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -65,8 +66,36 @@ class Answer:
 
 
 @dataclass(frozen=True)
+class Asked:
+    """How a case was asked, by which it is known again: its id may be a mere position.
+
+    Digests are of the case, and of its tools as the arm's variant made them.
+    """
+
+    tool_choice: str
+    max_tokens: int
+    case_digest: str
+    tools_digest: str
+
+
+def case_digest(case: Case) -> str:
+    """Another one wherever something else is asked or expected."""
+    expected = [[one.name, dict(one.accepted)] for one in case.expected]
+    return digest([case.messages, case.tools, case.need, expected])
+
+
+def digest(value: Any) -> str:
+    """A short text for what may be written as JSON. The order of keys matters, to a prompt too."""
+    text = json.dumps(value, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+@dataclass(frozen=True)
 class Row:
-    """One case under one arm. `question` and `expected` are there to be shown."""
+    """One case under one arm. `question` and `expected` are there to be shown.
+
+    `asked` is None in rows of earlier versions, which count as asked like any other row.
+    """
 
     arm: Arm
     case: str
@@ -76,6 +105,7 @@ class Row:
     expected: list[JsonObject]
     answer: Answer
     marks: Marks
+    asked: Asked | None = None
 
     @property
     def key(self) -> tuple[Arm, str]:
@@ -110,10 +140,16 @@ def write_row(row: Row) -> str:
 def read_row(line: str) -> Row:
     """Raises ValueError, KeyError or TypeError for what is no row."""
     data: dict[str, Any] = json.loads(line)
-    answer, marks = data.pop("answer"), data.pop("marks")
+    answer, marks, asked = data.pop("answer"), data.pop("marks"), data.pop("asked", None)
     answer["calls"] = tuple((name, text) for name, text in answer["calls"])
     marks["failures"] = tuple(marks["failures"])
-    return Row(arm=Arm(**data.pop("arm")), answer=Answer(**answer), marks=Marks(**marks), **data)
+    return Row(
+        arm=Arm(**data.pop("arm")),
+        answer=Answer(**answer),
+        marks=Marks(**marks),
+        asked=asked and Asked(**asked),
+        **data,
+    )
 
 
 def read_rows(path: Path) -> list[Row]:
@@ -124,12 +160,12 @@ def read_rows(path: Path) -> list[Row]:
     path = path / "results.jsonl" if path.is_dir() else path
     if not path.is_file():
         raise SetupError(f"there is no {path}", hint="`callwright bench templates` writes one.")
-    *lines, _unfinished = path.read_text("utf-8").split("\n")
+    *lines, _unfinished = path.read_bytes().split(b"\n")
     rows: dict[tuple[Arm, str], Row] = {}
     for at, line in enumerate(lines, start=1):
         try:
-            row = read_row(line)
-        except (ValueError, KeyError, TypeError, AttributeError) as exc:
+            row = read_row(line.decode("utf-8"))
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as exc:
             raise SetupError(f"{path}, line {at} is no row of a benchmark: {exc}") from None
         rows[row.key] = row
     return list(rows.values())
@@ -156,7 +192,24 @@ def arms_of(rows: Iterable[Row]) -> list[Arm]:
 
 
 def compare(a: Sequence[Row], b: Sequence[Row]) -> Difference:
-    """Two runs of one arm each, over the cases that both answered."""
-    before = {row.case: row.marks.right for row in answered(a)}
-    pairs = [(before[r.case], r.marks.right) for r in answered(b) if r.case in before]
-    return difference(pairs)
+    """Two runs of one arm each, over the cases that both answered and that are the same in both."""
+    pairs = [pair for pair in _paired(answered(a), answered(b)) if is_same_case(*pair)]
+    return difference([(one.marks.right, other.marks.right) for one, other in pairs])
+
+
+def changed_cases(a: Sequence[Row], b: Sequence[Row]) -> int:
+    """How many cases have the same id in both runs of one arm, and are others."""
+    return sum(not is_same_case(*pair) for pair in _paired(a, b))
+
+
+def _paired(a: Iterable[Row], b: Iterable[Row]) -> list[tuple[Row, Row]]:
+    before = {row.case: row for row in a}
+    return [(before[row.case], row) for row in b if row.case in before]
+
+
+def is_same_case(a: Row, b: Row) -> bool:
+    """Of rows with the same id; what is not known is taken to be equal."""
+    if a.asked is None or b.asked is None:
+        return True
+    same_tools = a.arm.variant != b.arm.variant or a.asked.tools_digest == b.asked.tools_digest
+    return same_tools and a.asked.case_digest == b.asked.case_digest

@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from prompts.bench.cases import Case, JsonObject
@@ -18,9 +19,12 @@ from prompts.bench.results import (
     DEFAULT_TEMPLATE,
     Answer,
     Arm,
+    Asked,
     Row,
     answered,
+    case_digest,
     cut_unfinished,
+    digest,
     judge,
     read_rows,
     write_row,
@@ -29,6 +33,28 @@ from prompts.bench.variants import vary
 
 Ask = Callable[[Arm, Case], Awaitable[Answer]]
 RESULTS = "results.jsonl"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Every case is asked under every arm. Distractors are taken from the tools of `pool`."""
+
+    arms: Sequence[Arm]
+    cases: Sequence[Case]
+    pool: Sequence[Case]
+    tool_choice: str = "auto"
+    max_tokens: int = 512
+
+    def asked(self) -> Mapping[tuple[Arm, str], Asked]:
+        """How each case is asked under each arm. Raises SetupError if a variant cannot be made."""
+        found = {}
+        for case in self.cases:
+            whole = case_digest(case)
+            for variant in {arm.variant for arm in self.arms}:
+                tools = digest(vary(case, variant, self.pool).tools)
+                asked = Asked(self.tool_choice, self.max_tokens, whole, tools)
+                found |= {(a, case.id): asked for a in self.arms if a.variant == variant}
+        return found
 
 
 def body_of(arm: Arm, case: Case, *, tool_choice: str, max_tokens: int) -> JsonObject:
@@ -47,16 +73,23 @@ def body_of(arm: Arm, case: Case, *, tool_choice: str, max_tokens: int) -> JsonO
     return body
 
 
-def left_to_do(arms: Sequence[Arm], cases: Sequence[Case], path: Path) -> list[tuple[Arm, Case]]:
+def planned_rows(plan: Plan, path: Path) -> list[Row]:
+    """The rows of `path` that the plan asks for, in just this way. Raises SetupError."""
+    asked = plan.asked()
+    rows = read_rows(path) if path.is_file() else []
+    return [row for row in rows if row.key in asked and row.asked in (None, asked[row.key])]
+
+
+def left_to_do(plan: Plan, path: Path) -> list[tuple[Arm, Case]]:
     """What `path` has no answer to yet. Arms change fastest: an early end leaves pairs of rows.
 
     Categories take turns, so that an early end leaves rows of each.
     """
-    done = {row.key for row in answered(read_rows(path))} if path.is_file() else set()
+    done = {row.key for row in answered(planned_rows(plan, path))}
     return [
         (arm, case)
-        for case in _in_turns(cases)
-        for arm in random.Random(case.id).sample(arms, len(arms))
+        for case in _in_turns(plan.cases)
+        for arm in random.Random(case.id).sample(plan.arms, len(plan.arms))
         if (arm, case.id) not in done
     ]
 
@@ -73,30 +106,29 @@ def _in_turns(cases: Sequence[Case]) -> list[Case]:
 
 
 async def run(
+    plan: Plan,
     todo: Sequence[tuple[Arm, Case]],
     ask: Ask,
     path: Path,
     *,
-    pool: Sequence[Case],
     parallel: int,
     tick: Callable[[Row], None],
 ) -> None:
     """Ask for all of `todo`, `parallel` at a time, and append each row to `path` at once.
 
-    Distractors are taken from the tools of `pool`.
-
-    What was written stays when it is cancelled; the same call goes on from there. Raises OSError
-    if a row cannot be written.
+    `todo` is of the plan. What was written stays when it is cancelled; the same call goes on from
+    there. Raises OSError if a row cannot be written.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     cut_unfinished(path)
-    waiting = iter(todo)
+    waiting, asked = iter(todo), plan.asked()
     with path.open("a", encoding="utf-8") as file:
 
         async def work() -> None:
             for arm, case in waiting:
-                varied = vary(case, arm.variant, pool)
+                varied = vary(case, arm.variant, plan.pool)
                 row = judge(arm, varied, await ask(arm, varied))
+                row = replace(row, asked=asked[arm, case.id])
                 file.write(write_row(row) + "\n")
                 file.flush()
                 tick(row)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -108,14 +109,16 @@ def mcnemar(only_a: int, only_b: int) -> float:
 def rows_needed(wished: float, discordant: float) -> int:
     """Rows after which a difference of `wished` is shown with 80 % chance.
 
-    `discordant` is the share of rows that just one of the two gets right, at least `wished`.
+    `discordant` is the share of rows that just one of the two gets right, at least `wished`. The
+    exact test shows nothing until there are some such rows, however uneven.
     """
     discordant = min(1.0, max(discordant, wished))
     if not 0 < wished <= 1:
         raise ValueError("a wished difference is above 0 and at most 1")
     alpha, beta = _z(1 - (1 - CONFIDENCE) / 2), _z(POWER)
     spread = alpha * math.sqrt(discordant) + beta * math.sqrt(discordant - wished**2)
-    return math.ceil((spread / wished) ** 2)
+    least = next(count for count in itertools.count(1) if mcnemar(count, 0) < 1 - CONFIDENCE)
+    return max(math.ceil((spread / wished) ** 2), math.ceil(round(least / discordant, 9)))
 
 
 def _z(chance: float) -> float:

@@ -44,7 +44,7 @@ def vary(case: Case, variant: str, pool: Sequence[Case]) -> Case:
     what the one before it made.
 
     Distractors are tools of other cases in `pool`, in an order drawn together with the case's own.
-    Where no call is needed, one of them may happen to fit.
+    Where no call is needed, one of them may happen to fit. Raises SetupError if there are too few.
     """
     for part in variant.split("+"):
         case = _vary(case, part, pool)
@@ -61,7 +61,12 @@ def _vary(case: Case, variant: str, pool: Sequence[Case]) -> Case:
         others = {tool["function"]["name"]: tool for one in pool for tool in one.tools}
         for tool in case.tools:
             others.pop(tool["function"]["name"], None)
-        tools += draw.sample(list(others.values()), min(count, len(others)))
+        if len(others) < count:
+            raise SetupError(
+                f"{variant}: there are only {len(others)} tools besides those of {case.id}",
+                hint="Name more data sets, or a smaller number.",
+            )
+        tools += draw.sample(list(others.values()), count)
     if variant != PLAIN:
         draw.shuffle(tools)
     return replace(case, tools=tuple(tools))

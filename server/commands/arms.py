@@ -5,13 +5,16 @@ from __future__ import annotations
 import argparse
 import asyncio
 import functools
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
+from rich.markup import escape
 
 from server import config
 from server.commands.measuring import positive, progress, whole
@@ -20,7 +23,8 @@ from server.errors import SetupError
 
 if TYPE_CHECKING:
     from prompts.bench.cases import Case
-    from prompts.bench.results import Arm
+    from prompts.bench.results import Row
+    from prompts.bench.run import Plan
     from server.bench.client import Target
     from server.bench.peers import Rig
     from server.bench.session import Watcher
@@ -65,6 +69,7 @@ def read_datasets(settings: Settings, datasets: Sequence[str]) -> list[Case]:
     from prompts.bench import bfcl
     from prompts.bench.own_cases import read_cases
 
+    datasets = list(dict.fromkeys(datasets))
     categories = [one.removeprefix("bfcl:") for one in datasets if one.startswith("bfcl:")]
     cases: list[Case] = []
     if categories:
@@ -76,7 +81,31 @@ def read_datasets(settings: Settings, datasets: Sequence[str]) -> list[Case]:
     for one in datasets:
         if not one.startswith("bfcl:"):
             cases += read_cases(Path(one))
+    check_unique(cases)
     return cases
+
+
+def check_datasets(datasets: Sequence[str]) -> None:
+    """Raises SetupError if there is no such data set. Nothing is fetched for that."""
+    from prompts.bench.bfcl import CATEGORIES
+
+    for one in datasets:
+        known = [f"bfcl:{category}" for category in CATEGORIES]
+        if one not in known and (one.startswith("bfcl:") or not Path(one).exists()):
+            raise SetupError(
+                f"there is no data set {one}",
+                hint=f"It is a file, a folder, or one of {', '.join(known)}.",
+            )
+
+
+def check_unique(cases: Sequence[Case]) -> None:
+    """Raises SetupError if two cases have one id, by which their answers are told apart."""
+    twice = [id for id, count in Counter(case.id for case in cases).items() if count > 1]
+    if twice:
+        raise SetupError(
+            f"two cases of the data sets have the id {twice[0]!r}",
+            hint="Rename a file: ids begin with the names of files. Or name one data set less.",
+        )
 
 
 def _download_wheel(offline: bool, requirement: str, folder: Path) -> Path:
@@ -92,29 +121,70 @@ def _download_wheel(offline: bool, requirement: str, folder: Path) -> Path:
             raise SetupError(f"{requirement} cannot be fetched: {exc}") from None
 
 
-def ask_all(args: argparse.Namespace, cases: Sequence[Case], path: Path) -> None:
-    """Ask for what `path` lacks, on the server at the URL or on own ones, model by model."""
-    from prompts.bench.run import left_to_do
+@dataclass(frozen=True)
+class Outcome:
+    """`rows` are of what was asked for, now or earlier; `asked` of them now."""
+
+    rows: tuple[Row, ...]
+    asked: int
+
+    @property
+    def problem(self) -> str | None:
+        """How many requests failed, and why the first did."""
+        errors = [row.answer.error for row in self.rows if row.answer.error is not None]
+        if not errors:
+            return None
+        return f"{len(errors)} of {self.asked} requests failed, the first: {errors[0]}"
+
+    @property
+    def is_failure(self) -> bool:
+        """Whether all that was asked now failed."""
+        return self.asked > 0 and self.asked == sum(
+            row.answer.error is not None for row in self.rows
+        )
+
+
+def ask_all(
+    args: argparse.Namespace, cases: Sequence[Case], path: Path, pool: Sequence[Case] = ()
+) -> Outcome:
+    """Ask for what `path` lacks, on the server at the URL or on own ones, model by model.
+
+    Distractors are taken from the tools of `pool`.
+    """
+    from prompts.bench.run import left_to_do, planned_rows
+    from server.bench.asking import is_callwright
     from server.bench.peers import Rig
     from server.bench.session import find_target
     from server.commands.local import local_model
+    from server.commands.remote import bearer
 
     settings = config.load(args)
     key = settings.api_key[0] if settings.api_key else None
-    if args.url:
-        for model in args.models or [None]:
+    outcomes = []
+    if args.url is not None:
+        for model in dict.fromkeys(args.models or [None]):
             target = find_target(args.url, model, "tools", key)
-            _ask(args, cases, path, target.url, target.model, key)
-        return
-    for model in args.models or [settings.model]:
+            is_ours = is_callwright(target.url, bearer(key))
+            plan = _plan(args, cases, pool, target.model, is_ours=is_ours)
+            outcomes.append(_ask(args, plan, path, target, is_ours=is_ours))
+        return _all(outcomes)
+    for model in dict.fromkeys(args.models or [settings.model]):
         own = settings.model_copy(update={"model": model})
         file = local_model(own, Console(stderr=True))
-        if not left_to_do(_arms(args, file.name, is_ours=True), cases, path):
+        plan = _plan(args, cases, pool, file.name, is_ours=True)
+        if not left_to_do(plan, path):
+            outcomes.append(Outcome(tuple(planned_rows(plan, path)), 0))
             continue
         rig = Rig(model, settings.models_dir, file.path, settings.threads or 2, CONTEXT_LENGTH,
                   args.parallel, reuses_prefixes=False)  # fmt: skip
         with own_target(rig, key) as target:
-            _ask(args, cases, path, target.url, target.model, key)
+            outcomes.append(_ask(args, plan, path, target, is_ours=True))
+    return _all(outcomes)
+
+
+def _all(outcomes: Sequence[Outcome]) -> Outcome:
+    rows = {row.key: row for one in outcomes for row in one.rows}
+    return Outcome(tuple(rows.values()), sum(one.asked for one in outcomes))
 
 
 @contextmanager
@@ -129,42 +199,45 @@ def own_target(rig: Rig, key: str | None) -> Iterator[Target]:
 
 
 def _ask(
-    args: argparse.Namespace, cases: Sequence[Case], path: Path, url: str, model: str,
-    key: str | None,
-) -> None:  # fmt: skip
+    args: argparse.Namespace, plan: Plan, path: Path, target: Target, *, is_ours: bool
+) -> Outcome:
     import httpx
 
-    from prompts.bench.run import left_to_do, run
-    from server.bench.asking import Asker, is_callwright
+    from prompts.bench.run import left_to_do, planned_rows, run
+    from server.bench.asking import Asker
     from server.bench.client import TIMEOUT
     from server.commands.remote import bearer
 
-    headers = bearer(key)
-    is_ours = is_callwright(url, headers)
-    arms = _arms(args, model, is_ours=is_ours)
-    todo = left_to_do(arms, cases, path)
+    todo = left_to_do(plan, path)
+    headers = bearer(target.key)
 
     async def go(watcher: Watcher) -> None:
         async with httpx.AsyncClient(timeout=TIMEOUT, headers=headers, trust_env=False) as http:
-            asker = Asker(http, url, is_ours=is_ours, tool_choice=args.tool_choice,
-                          max_tokens=args.max_tokens)  # fmt: skip
+            asker = Asker(http, target.url, is_ours=is_ours, tool_choice=plan.tool_choice,
+                          max_tokens=plan.max_tokens)  # fmt: skip
             await run(
-                todo, asker, path, pool=cases, parallel=args.parallel, tick=lambda _: watcher.tick()
+                plan, todo, asker, path, parallel=args.parallel, tick=lambda _: watcher.tick()
             )
 
     with progress(len(todo)) as watcher:
-        watcher.begin(model)
+        watcher.begin(escape(target.model))
         asyncio.run(go(watcher))
+    return Outcome(tuple(planned_rows(plan, path)), len(todo))
 
 
-def _arms(args: argparse.Namespace, model: str, *, is_ours: bool) -> list[Arm]:
+def _plan(
+    args: argparse.Namespace, cases: Sequence[Case], pool: Sequence[Case], model: str, *,
+    is_ours: bool,
+) -> Plan:  # fmt: skip
     from prompts.bench.results import Arm
+    from prompts.bench.run import Plan
     from prompts.bench.variants import PLAIN
 
-    templates = getattr(args, "template", ["default"])
+    templates = dict.fromkeys(getattr(args, "template", ["default"]))
     baseline = getattr(args, "baseline", False)
-    if not is_ours and (templates != ["default"] or baseline):
+    if not is_ours and (list(templates) != ["default"] or baseline):
         raise SetupError("only this server takes --template and --baseline, that one is another")
-    variants = getattr(args, "variant", [PLAIN])
+    variants = dict.fromkeys(getattr(args, "variant", [PLAIN]))
     held = (True, False) if baseline else (True,)
-    return [Arm(model, one, *more) for one in templates for more in product(held, variants)]
+    arms = [Arm(model, one, *more) for one in templates for more in product(held, variants)]
+    return Plan(arms, cases, pool, args.tool_choice, args.max_tokens)

@@ -6,25 +6,27 @@ import argparse
 import sys
 import tempfile
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from models.catalog import load_catalog
 from server import config
-from server.commands.arms import add_answers, add_asking, ask_all, read_datasets
+from server.commands.arms import add_answers, add_asking, ask_all, check_datasets, read_datasets
 from server.commands.help import examples
 from server.errors import SetupError
 
 if TYPE_CHECKING:
-    from prompts.bench.statistics import Difference
+    from prompts.bench.baselines import Held
 
 KEEP_TEXT = """\
 Store the results of a run, a small file for each model, for `callwright bench check`. Give the
---dataset, --tool-choice and --max-tokens of the run.
+--dataset of the run; --tool-choice and --max-tokens too if its rows are of an earlier version.
 """
 CHECK_TEXT = """\
 Ask the cases of a model's stored baseline again, and compare row by row (McNemar's test). Returns 1
-if a template has become significantly worse. With a URL a running server is asked.
+if a template has become significantly worse, or if nothing could be compared. With a URL a running
+server is asked.
 """
 
 
@@ -38,6 +40,7 @@ def add_actions(actions: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     keep.add_argument("out", type=Path, metavar="RUN", help="folder or results.jsonl of the run")
     keep.add_argument("--dataset", nargs="+", required=True, metavar="SET")
     add_answers(keep)
+    keep.set_defaults(tool_choice=None, max_tokens=None)
     keep.set_defaults(run=run_keep)
 
     check = actions.add_parser(
@@ -64,30 +67,46 @@ def run_keep(args: argparse.Namespace) -> int:
     from prompts.bench.baselines import SHIPPED, baselines_of, write
     from prompts.bench.results import read_rows
 
+    rows = [
+        replace(row, arm=replace(row.arm, model=_stored_name(row.arm.model)))
+        for row in read_rows(args.out)
+    ]
     made = baselines_of(
-        read_rows(args.out), tool_choice=args.tool_choice, max_tokens=args.max_tokens,
-        datasets=args.dataset,
+        list({row.key: row for row in rows}.values()),  # an alias and its model may both be there
+        tool_choice=args.tool_choice, max_tokens=args.max_tokens, datasets=args.dataset,
     )  # fmt: skip
     if not made:
         raise SetupError(f"{args.out} has no answers to store")
+    check_datasets(args.dataset)
     for one in made:
         print(write(args.baselines or SHIPPED, one))
     return 0
 
 
+def _stored_name(model: str) -> str:
+    """The name in the catalog of what may be an alias, else the model's own."""
+    entry = load_catalog().find(model)
+    return entry.name if entry else model
+
+
 def run_check(args: argparse.Namespace) -> int:
-    """Returns 1 if something has become significantly worse. Raises SetupError."""
-    worse = [_check(args, model) for model in args.models or [config.load(args).model]]
-    return 1 if any(worse) else 0
+    """Returns 1 if something has become significantly worse, or was not answered at all.
+
+    Raises SetupError.
+    """
+    models = dict.fromkeys(args.models or [config.load(args).model])
+    worse = [model for model in models if not _check(args, model)]
+    return 1 if worse else 0
 
 
 def _check(args: argparse.Namespace, wanted: str) -> bool:
+    """Whether nothing has become worse."""
     from prompts.bench.baselines import SHIPPED, against, read
-    from prompts.bench.results import read_rows
     from prompts.bench.run import RESULTS
 
-    entry = load_catalog().find(wanted)
-    model = entry.name if entry else Path(wanted).name.removesuffix(".gguf")
+    model = _stored_name(wanted)
+    if args.url is None and model == wanted and wanted.lower().endswith(".gguf"):
+        model = Path(wanted).stem
     baseline = read(args.baselines or SHIPPED, model)
     templates = [one for one in baseline.templates if one in (args.template or baseline.templates)]
     if not templates:
@@ -97,20 +116,31 @@ def _check(args: argparse.Namespace, wanted: str) -> bool:
     asked.models, asked.template = [wanted], templates
     asked.tool_choice, asked.max_tokens = baseline.tool_choice, baseline.max_tokens
     everything = read_datasets(config.load(args), baseline.datasets)
-    cases = [one for one in everything if one.id in baseline.cases]
+    cases = [one for one in everything if baseline.has(one)]
     if not cases:
         raise SetupError(f"the data sets have none of the cases in the baseline of {model}")
     with ExitStack() as stack:
         folder = args.out or Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        ask_all(asked, cases, folder / RESULTS)
-        found = against(baseline, read_rows(folder))
-    return sum(_tell(model, name, found[name]) for name in templates) > 0
+        outcome = ask_all(asked, cases, folder / RESULTS)
+    if outcome.problem:
+        print(outcome.problem, file=sys.stderr)
+    found = against(baseline, cases, outcome.rows)
+    bad = [name for name in templates if not _tell(model, name, found[name])]
+    return not bad
 
 
-def _tell(model: str, template: str, found: Difference) -> bool:
-    """One line; whether it is a warning."""
+def _tell(model: str, template: str, held: Held) -> bool:
+    """A line of the result, on stderr unless it is good; whether it is."""
+    found = held.difference
     worse = found.is_shown and found.value < 0
     verdict = found.verdict.replace("A is", "the baseline is").replace("B is", "this is now")
-    text = f"{'worse: ' if worse else ''}{model} / {template}: {verdict}"
-    print(text, file=sys.stderr if worse else sys.stdout)
-    return worse
+    if not found.rows:
+        verdict = "nothing was compared"
+    parts = [f"{'worse: ' if worse else ''}{model} / {template}: {verdict}"]
+    if held.unanswered:
+        parts.append(f"{held.unanswered} rows of the baseline got no answer")
+    if held.changed:
+        parts.append(f"{held.changed} were left out, as their cases have changed or are gone")
+    good = not worse and found.rows > 0
+    print("; ".join(parts), file=sys.stdout if good else sys.stderr)
+    return good

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
+from rich.markup import escape
 
 from prompts.bench.bfcl import CATEGORIES
 from server import config
@@ -26,8 +28,9 @@ TEXT = """\
 Ask the cases of data sets with each template and model, and judge the answers. With a URL a running
 server is asked; without one, this server is started on loopback for each model, and reads each
 prompt anew, so that times do not depend on which template was asked first. Answers are
-appended to results.jsonl in the folder --out: the same command goes on where an earlier run ended.
-At the end report.html is written there, and a line of JSON to standard output.
+appended to results.jsonl in the folder --out: the same command goes on where an earlier run ended,
+and asks again what has changed since. At the end report.html is written there, and a line of JSON
+to standard output, of what was asked for now. Returns 1 if every request failed.
 """
 EPILOG = """\
 data sets:
@@ -123,9 +126,11 @@ def add_verify(actions: argparse._SubParsersAction[argparse.ArgumentParser], com
 
 
 def run_templates(args: argparse.Namespace) -> int:
-    """Run what is left to do, then write the report. Returns 0. Raises SetupError."""
+    """Run what is left to do, then write the report. Returns 1 if no request was answered.
+
+    Raises SetupError.
+    """
     from prompts.bench.report import page
-    from prompts.bench.results import read_rows
     from prompts.bench.run import RESULTS
     from prompts.bench.sampling import sample
     from prompts.bench.summary import summarise, to_json
@@ -133,27 +138,34 @@ def run_templates(args: argparse.Namespace) -> int:
 
     for variant in args.variant:
         check_variant(variant)
-    cases = cases_of(args)
+    everything = read_datasets(config.load(args), args.dataset)
+    cases = _chosen(args, everything)
     if args.sample is not None:
         cases = sample(cases, args.sample, args.seed)
     for variant in args.variant:
-        if variant != PLAIN and all(vary(one, variant, cases) == one for one in cases):
+        varied = [vary(one, variant, everything) for one in cases]
+        if variant != PLAIN and varied == cases:
             raise SetupError(f"the variant {variant} changes none of these cases")
-    path = args.out / RESULTS
-    ask_all(args, cases, path)
-    rows = read_rows(path)
+    outcome = ask_all(args, cases, args.out / RESULTS, everything)
+    rows = outcome.rows
     report = args.out / "report.html"
     report.write_text(page(rows, "Prompt templates"), "utf-8")
     _show(rows)
     print(json.dumps({"report": str(report), "arms": to_json(summarise(rows))}, ensure_ascii=False))
-    return 0
+    if outcome.problem:
+        print(outcome.problem, file=sys.stderr)
+    return 1 if outcome.is_failure else 0
 
 
 def cases_of(args: argparse.Namespace) -> list[Case]:
     """Those of the data sets and rows that were named. Raises SetupError."""
+    return _chosen(args, read_datasets(config.load(args), args.dataset))
+
+
+def _chosen(args: argparse.Namespace, everything: Sequence[Case]) -> list[Case]:
     from prompts.bench.sampling import rows_of
 
-    cases = rows_of(read_datasets(config.load(args), args.dataset), args.skip, args.rows)
+    cases = rows_of(everything, args.skip, args.rows)
     if not cases:
         raise SetupError(f"--skip {args.skip} leaves no case")
     return cases
@@ -168,7 +180,7 @@ def _show(rows: Sequence[Row]) -> None:
     for one in summarise(rows):
         time = "–" if one.wall_s is None else f"{one.wall_s:.2f} s"
         table.add_row(
-            one.arm.name, f"{one.right.right} of {one.right.count}",
+            escape(one.arm.name), f"{one.right.right} of {one.right.count}",
             f"{one.right.low:.1%}–{one.right.high:.1%}", f"{one.names.value:.1%}",
             f"{one.valid_schema.value:.1%}", time, str(one.errors),
         )  # fmt: skip
@@ -180,7 +192,7 @@ def _show(rows: Sequence[Row]) -> None:
 
 def run_compare(args: argparse.Namespace) -> int:
     """Each arm of A against the same arm of B, or the only one against the only one."""
-    from prompts.bench.results import arms_of, compare, read_rows
+    from prompts.bench.results import answered, arms_of, changed_cases, compare, read_rows
     from prompts.bench.statistics import rows_needed
 
     if not 0 < args.wish <= 100:
@@ -193,11 +205,16 @@ def run_compare(args: argparse.Namespace) -> int:
     if not arms:
         raise SetupError("the runs have no model and template in common")
     for one, other in arms:
-        found = compare(
-            [row for row in a if row.arm == one], [row for row in b if row.arm == other]
-        )
+        of_a = [row for row in a if row.arm == one]
+        of_b = [row for row in b if row.arm == other]
+        found = compare(of_a, of_b)
         name = one.name if one == other else f"A: {one.name}, B: {other.name}"
         print(f"{name}: {found.verdict}")
+        for run, rows in (("A", of_a), ("B", of_b)):
+            if errors := len(rows) - len(list(answered(rows))):
+                print(f"  {errors} rows of {run} are errors, and left out")
+        if changed := changed_cases(of_a, of_b):
+            print(f"  {changed} cases have changed between the runs, and are left out")
         if not found.is_shown and found.rows:
             discordant = (found.only_a + found.only_b) / found.rows
             needed = rows_needed(args.wish / 100, discordant)
@@ -217,16 +234,13 @@ def run_verify(args: argparse.Namespace) -> int:
     import tempfile
 
     from prompts.bench.own_cases import LEAST_PHRASINGS, read_cases, too_few_phrasings
-    from prompts.bench.results import read_rows
 
     cases = read_cases(args.cases)
     few = too_few_phrasings(cases)
     for name, count in few.items():
         print(f"{name}: {count} phrasings, at least {LEAST_PHRASINGS} are needed")
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "results.jsonl"
-        ask_all(args, cases, path)
-        rows = read_rows(path)
+        rows = ask_all(args, cases, Path(folder) / "results.jsonl").rows
     wrong = [row for row in rows if row.answer.error or not row.marks.right]
     for row in wrong:
         print(f"{row.case}: {row.question}\n  {row.answer.error or row.marks.detail}")

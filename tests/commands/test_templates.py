@@ -31,12 +31,17 @@ def run(url: str, cases: Path, out: Path, *more: str) -> int:
     return main(["bench", "templates", url, *given, *more])
 
 
+def line(capfd: Captured) -> Any:
+    """The last one, which is JSON."""
+    return json.loads(capfd.readouterr().out.splitlines()[-1])
+
+
 def test_from_an_example_to_a_report_and_a_comparison(tmp_path: Path, capfd: Captured) -> None:
     cases = tmp_path / "cases"
     assert main(["bench", "init", str(cases)]) == 0
     with fake_server(right) as server, fake_server(wrong) as other:
         assert run(server.url, cases, tmp_path / "a") == 0
-        last = json.loads(capfd.readouterr().out.splitlines()[-1])
+        last = line(capfd)
         assert run(server.url, cases, tmp_path / "a") == 0  # there is nothing left to ask
         assert len(server.bodies) == 7
         assert run(other.url, cases, tmp_path / "b", "--sample", "3") == 0
@@ -97,3 +102,115 @@ def test_a_variant_that_changes_nothing_is_told(tmp_path: Path, capfd: Captured)
         assert run(server.url, tmp_path, tmp_path / "a", "--variant", "no-examples") == 1
         assert server.bodies == []
     assert "changes none of these cases" in capfd.readouterr().err
+
+
+def test_a_run_without_an_answer_fails_and_its_errors_are_told(
+    tmp_path: Path, capfd: Captured
+) -> None:
+    cases, out = tmp_path / "cases", tmp_path / "out"
+    assert main(["bench", "init", str(cases)]) == 0
+
+    def half(body: dict[str, Any]) -> Answer:
+        return Answer(b"{}", 500) if "Porto" in body["messages"][-1]["content"] else right(body)
+
+    def broken(_: dict[str, Any]) -> Answer:
+        return Answer(b'{"error": {"message": "it is broken"}}', 500)
+
+    with fake_server(broken) as server, fake_server(half) as other, fake_server(right) as good:
+        assert run(server.url, cases, out) == 1
+        assert "7 of 7 requests failed, the first: status 500: it is" in capfd.readouterr().err
+        assert run(other.url, cases, out) == 0
+        assert "5 of 7 requests failed" in capfd.readouterr().err
+        assert run(good.url, cases, tmp_path / "good") == 0
+        assert run(server.url, cases, out) == 1  # what had been answered is not asked
+        assert "5 of 5 requests failed" in capfd.readouterr().err
+    assert main(["bench", "compare", str(out), str(tmp_path / "good")]) == 0
+    said = capfd.readouterr().out
+    assert "2 rows)" in said
+    assert "5 rows of A are errors, and left out" in said
+
+
+def test_only_what_was_asked_for_now_is_reported(tmp_path: Path, capfd: Captured) -> None:
+    cases, out = tmp_path / "cases", tmp_path / "out"
+    assert main(["bench", "init", str(cases)]) == 0
+    path = cases / "weather.yaml"
+    with fake_server(right) as server:
+        assert run(server.url, cases, out) == 0
+        capfd.readouterr()
+        assert run(server.url, cases, out, "--rows", "2", "--template", "default", "default") == 0
+        assert [arm["right"]["count"] for arm in line(capfd)["arms"]] == [2]
+        assert len(server.bodies) == 7
+        assert run(server.url, cases, out, "--max-tokens", "7") == 0
+        assert [arm["right"]["count"] for arm in line(capfd)["arms"]] == [7]
+        assert len(server.bodies) == 14
+        path.write_text(path.read_text("utf-8").replace("haiku about spring", "haiku of snow"))
+        assert run(server.url, cases, out, "--max-tokens", "7") == 0
+        assert len(server.bodies) == 15
+        assert server.bodies[-1]["messages"][-1]["content"] == "Write a haiku of snow."
+        assert run(server.url, cases, tmp_path / "other") == 0
+        path.write_text(path.read_text("utf-8").replace("haiku of snow", "haiku of hail"))
+        assert run(server.url, cases, out) == 0
+    capfd.readouterr()
+    assert main(["bench", "compare", str(out), str(tmp_path / "other")]) == 0
+    said = capfd.readouterr().out
+    assert "6 rows)" in said
+    assert "1 cases have changed between the runs" in said
+
+
+def test_what_is_named_twice_is_asked_once(tmp_path: Path) -> None:
+    assert main(["bench", "init", str(tmp_path)]) == 0
+    given = ["--dataset", *[str(tmp_path)] * 2, "--model", "m", "m", "--out", str(tmp_path / "a")]
+    with fake_server(right) as server:
+        variants = ["--variant", "shuffled", "plain", "shuffled"]
+        path = tmp_path / "weather.yaml"
+        tool = "  - {name: get_time, parameters: {type: object, properties: {}}}\n"
+        path.write_text(path.read_text("utf-8").replace("\ncases:", f"{tool}\ncases:"))
+        assert main(["bench", "templates", server.url, *given, *variants]) == 0
+        assert len(server.bodies) == 14
+
+
+def test_cases_of_one_id_are_refused(tmp_path: Path, capfd: Captured) -> None:
+    for name in ("a", "b"):
+        assert main(["bench", "init", str(tmp_path / name)]) == 0
+    given = ["--dataset", str(tmp_path / "a"), str(tmp_path / "b"), "--out", str(tmp_path / "c")]
+    assert main(["bench", "templates", "http://127.0.0.1:9", *given]) == 1
+    assert "two cases of the data sets have the id 'weather-1-1'" in capfd.readouterr().err
+
+
+def test_distractors_come_from_all_cases_and_have_to_be_there(
+    tmp_path: Path, capfd: Captured
+) -> None:
+    names = [f"tool_{at}" for at in range(4)]
+    entries = [{"expect": [{name: {}}], "phrasings": ["Go"], "tools": [{"name": name}]}
+               for name in names]  # fmt: skip
+    path = tmp_path / "cases.jsonl"
+    path.write_text("".join(json.dumps(one) + "\n" for one in entries))
+    with fake_server(right) as server:
+        one = [server.url, path, tmp_path / "out", "--rows", "1", "--variant"]
+        assert run(*one, "distractors-3") == 0  # type: ignore[arg-type]
+        [body] = server.bodies
+        assert sorted(tool["function"]["name"] for tool in body["tools"]) == names
+        assert run(*one, "distractors-4") == 1  # type: ignore[arg-type]
+        assert len(server.bodies) == 1
+    assert "only 3 tools besides those of cases-1-1" in capfd.readouterr().err
+
+
+def test_names_are_no_markup(tmp_path: Path, capfd: Captured) -> None:
+    assert main(["bench", "init", str(tmp_path)]) == 0
+    given = ["--model", "[/]", "[bold]m", "--dataset", str(tmp_path), "--rows", "1"]
+    with fake_server(right) as server:
+        assert main(["bench", "templates", server.url, *given, "--out", str(tmp_path / "a")]) == 0
+    out, err = capfd.readouterr()
+    assert "[/] / default" in out
+    assert "[bold]m / default" in out
+    assert "[bold]m" in err
+
+
+def test_an_empty_url_is_refused(tmp_path: Path, capfd: Captured) -> None:
+    assert main(["bench", "init", str(tmp_path)]) == 0
+    for command in (
+        ["tools", "verify", str(tmp_path), "--url", ""],
+        ["bench", "templates", "", "--dataset", str(tmp_path), "--out", str(tmp_path / "a")],
+    ):
+        assert main(command) == 1
+        assert "'' is no address of a server" in capfd.readouterr().err

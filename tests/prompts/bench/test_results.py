@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -9,11 +10,22 @@ import pytest
 
 from prompts.bench.cases import Case
 from prompts.bench.report import page
-from prompts.bench.results import Answer, Arm, Row, compare, judge, read_row, read_rows, write_row
-from prompts.bench.run import body_of, left_to_do, run
+from prompts.bench.results import (
+    Answer,
+    Arm,
+    Asked,
+    Row,
+    changed_cases,
+    compare,
+    judge,
+    read_row,
+    read_rows,
+    write_row,
+)
+from prompts.bench.run import Plan, body_of, left_to_do, planned_rows, run
 from prompts.bench.summary import summarise, to_json
 from server.errors import SetupError
-from tests.prompts.bench.samples import case
+from tests.prompts.bench.samples import TIME, case
 
 A, B, FREE = Arm("m", "native"), Arm("m", "generic"), Arm("m", "native", constrained=False)
 RIGHT = Answer((("get_weather", '{"city": "Porto"}'),), wall_s=1.5, first_s=0.5, output_tokens=20)
@@ -32,32 +44,83 @@ async def ask(arm: Arm, one: Case) -> Answer:
     return RIGHT if arm == A else WRONG
 
 
-def run_all(path: Path, arms: list[Arm], seen: list[Row]) -> None:
-    todo = left_to_do(arms, cases(), path)
-    asyncio.run(run(todo, ask, path, pool=(), parallel=2, tick=seen.append))
+def plan_of(arms: list[Arm], of: list[Case], *, max_tokens: int = 9) -> Plan:
+    return Plan(arms, of, of, "auto", max_tokens)
+
+
+def run_all(path: Path, plan: Plan) -> list[Row]:
+    """Those that were asked now."""
+    seen: list[Row] = []
+    asyncio.run(run(plan, left_to_do(plan, path), ask, path, parallel=2, tick=seen.append))
+    return seen
 
 
 def test_a_run_goes_on_where_it_was_cut(tmp_path: Path) -> None:
-    path, seen = tmp_path / "a" / "results.jsonl", list[Row]()
-    run_all(path, [A, B], seen)
-    assert len(seen) == 8
+    path, plan = tmp_path / "a" / "results.jsonl", plan_of([A, B], cases())
+    assert len(run_all(path, plan)) == 8
     text = path.read_text()
     path.write_text(text[: text.rindex('"marks"')])  # as a killed run leaves it
-    run_all(path, [A, B], seen)
-    assert len(seen) == 9
+    assert len(run_all(path, plan)) == 1
     assert sorted(row.key[1] for row in read_rows(path.parent)) == sorted(
         [f"c_{at}" for at in range(4)] * 2
     )
-    assert left_to_do([A, B], cases(), path) == []
+    assert left_to_do(plan, path) == []
+
+
+def test_what_has_changed_is_asked_again_and_only_what_is_planned_is_told(tmp_path: Path) -> None:
+    path, (one, *others) = tmp_path / "results.jsonl", cases()
+    run_all(path, plan_of([A, B], [one, *others]))
+    plan = plan_of([A], [replace(one, messages=({"role": "user", "content": "Now?"},)), *others])
+    assert [row.case for row in planned_rows(plan, path)] == ["c_1", "c_2", "c_3"]
+    assert [row.case for row in run_all(path, plan)] == ["c_0"]
+    plan = replace(plan, cases=[case({"get_weather": {"city": ["Lima"]}}, id="c_0")])
+    assert [row.case for row in run_all(path, plan)] == ["c_0"]
+    plan = plan_of([A], others, max_tokens=10)
+    assert len(run_all(path, plan)) == 3
+    assert {row.asked and row.asked.max_tokens for row in planned_rows(plan, path)} == {10}
+    assert len(left_to_do(replace(plan, tool_choice="required"), path)) == 3
+
+
+def test_other_distractors_are_asked_anew(tmp_path: Path) -> None:
+    path, arm = tmp_path / "results.jsonl", Arm("m", variant="distractors-1")
+    pools = [[case(functions=[{**TIME, "name": name}])] for name in ("a", "b")]
+    plans = [replace(plan_of([arm], cases()), pool=pool) for pool in pools]
+    run_all(path, plans[0])
+    assert left_to_do(plans[0], path) == []
+    assert len(left_to_do(plans[1], path)) == 4
+
+
+def test_rows_of_earlier_versions_count_as_they_are(tmp_path: Path) -> None:
+    path, plan = tmp_path / "results.jsonl", plan_of([A], cases())
+    lines = [json.loads(write_row(judge(A, one, RIGHT))) for one in cases()]
+    for line in lines:
+        del line["asked"]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert left_to_do(plan, path) == []
+    assert (changed_cases(planned_rows(plan, path), judged("Lima")), len(judged("Lima"))) == (0, 4)
+
+
+def judged(city: str, arm: Arm = A) -> list[Row]:
+    """Rows of four cases that expect this city."""
+    found = [case({"get_weather": {"city": [city]}}, id=f"c_{at}") for at in range(4)]
+    asked = plan_of([arm], found).asked()
+    return [replace(judge(arm, one, RIGHT), asked=asked[arm, one.id]) for one in found]
+
+
+def test_changed_cases_are_not_compared() -> None:
+    a, b = judged("Porto"), [*judged("Porto")[:1], *judged("Lima")[1:]]
+    assert (compare(a, b).rows, changed_cases(a, b)) == (1, 3)
+    shuffled = judged("Porto", Arm("m", variant="shuffled"))
+    assert (compare(a, shuffled).rows, changed_cases(a, shuffled)) == (4, 0)
 
 
 def test_a_row_that_cannot_be_written_is_told_plainly(tmp_path: Path) -> None:
     def full(_: Row) -> None:
         raise OSError(28, "No space left on device")
 
-    todo = [(A, one) for one in cases()]
+    plan, path = plan_of([A], cases()), tmp_path / "results.jsonl"
     with pytest.raises(OSError, match="No space"):
-        asyncio.run(run(todo, ask, tmp_path / "results.jsonl", pool=(), parallel=3, tick=full))
+        asyncio.run(run(plan, left_to_do(plan, path), ask, path, parallel=3, tick=full))
 
 
 def test_no_arm_is_always_first_and_every_category_comes_soon(tmp_path: Path) -> None:
@@ -66,8 +129,9 @@ def test_no_arm_is_always_first_and_every_category_comes_soon(tmp_path: Path) ->
         for category, count in (("simple_python", 20), ("multiple", 10))
         for at in range(count)
     ]
-    todo = left_to_do([A, B], several, tmp_path / "results.jsonl")
-    assert todo == left_to_do([A, B], several, tmp_path / "results.jsonl")
+    plan = plan_of([A, B], several)
+    todo = left_to_do(plan, tmp_path / "results.jsonl")
+    assert todo == left_to_do(plan, tmp_path / "results.jsonl")
     assert [one.id for _, one in todo[::2]] == [one.id for _, one in todo[1::2]]
     assert {arm for arm, _ in todo[::2]} == {A, B}
     assert {one.category for _, one in todo[:6]} == {"simple_python", "multiple"}
@@ -76,19 +140,20 @@ def test_no_arm_is_always_first_and_every_category_comes_soon(tmp_path: Path) ->
 def test_errors_are_asked_again(tmp_path: Path) -> None:
     path = tmp_path / "results.jsonl"
     path.write_text(write_row(judge(A, cases()[0], Answer(error="status 500"))) + "\n")
-    assert len(left_to_do([A], cases(), path)) == 4
+    assert len(left_to_do(plan_of([A], cases()), path)) == 4
 
 
 def test_a_row_is_read_as_it_was_written() -> None:
     for answer in (RIGHT, WRONG, Answer(error="no")):
-        row = judge(A, cases()[0], answer)
-        assert read_row(write_row(row)) == row
+        for asked in (None, Asked("auto", 9, "abc", "def")):
+            row = replace(judge(A, cases()[0], answer), asked=asked)
+            assert read_row(write_row(row)) == row
 
 
-@pytest.mark.parametrize("text", ["{}\n", "no\n", "[]\n"])
-def test_what_is_no_row(tmp_path: Path, text: str) -> None:
+@pytest.mark.parametrize("text", [b"{}\n", b"no\n", b"[]\n", b'"\xff"\n', b"[" * 100_000 + b"\n"])
+def test_what_is_no_row(tmp_path: Path, text: bytes) -> None:
     path = tmp_path / "results.jsonl"
-    path.write_text(text)
+    path.write_bytes(text)
     with pytest.raises(SetupError, match="line 1 is no row"):
         read_rows(path)
     with pytest.raises(SetupError, match="there is no"):

@@ -41,5 +41,7 @@ def test_what_is_said_of_a_difference() -> None:
 def test_rows_for_a_wished_difference() -> None:
     assert rows_needed(0.05, 0.2) == pytest.approx(626, abs=3)
     assert rows_needed(0.1, 0.2) < rows_needed(0.05, 0.2)
+    assert rows_needed(1, 1) == 6  # 2 / 2 ** 6 is the first below 0.05
+    assert rows_needed(0.9, 0.9) == 7
     with pytest.raises(ValueError, match="wished"):
         rows_needed(0, 0.1)

@@ -24,8 +24,14 @@ def test_distractors_come_from_other_cases_and_are_always_the_same() -> None:
     assert len(set(names(varied))) == 7
     assert set(names(one)) < set(names(varied))
     assert vary(one, "distractors-5", [*POOL, one]) == varied
-    assert len(names(vary(one, "distractors-60", POOL))) == 32
     assert varied.types == one.types
+
+
+def test_fewer_distractors_than_asked_for_are_refused() -> None:
+    one = case({"get_weather": {"city": ["Porto"]}})
+    assert len(vary(one, "distractors-30", [*POOL, one]).tools) == 32
+    with pytest.raises(SetupError, match="only 30 tools besides those of c_0"):
+        vary(one, "distractors-31", [*POOL, one])
 
 
 def test_descriptions_go_but_a_property_of_that_name_stays() -> None:
