@@ -47,7 +47,7 @@ class Plan:
 
     def asked(self) -> Mapping[tuple[Arm, str], Asked]:
         """How each case is asked under each arm. Raises SetupError if a variant cannot be made."""
-        found = {}
+        found: dict[tuple[Arm, str], Asked] = {}
         for case in self.cases:
             whole = case_digest(case)
             for variant in {arm.variant for arm in self.arms}:

@@ -104,9 +104,8 @@ def _check(args: argparse.Namespace, wanted: str) -> bool:
     from prompts.bench.baselines import SHIPPED, against, read
     from prompts.bench.run import RESULTS
 
-    model = _stored_name(wanted)
-    if args.url is None and model == wanted and wanted.lower().endswith(".gguf"):
-        model = Path(wanted).stem
+    is_path = args.url is None and load_catalog().find(wanted) is None
+    model = Path(wanted).stem if is_path else _stored_name(wanted)
     baseline = read(args.baselines or SHIPPED, model)
     templates = [one for one in baseline.templates if one in (args.template or baseline.templates)]
     if not templates:

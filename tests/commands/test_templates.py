@@ -186,11 +186,11 @@ def test_distractors_come_from_all_cases_and_have_to_be_there(
     path = tmp_path / "cases.jsonl"
     path.write_text("".join(json.dumps(one) + "\n" for one in entries))
     with fake_server(right) as server:
-        one = [server.url, path, tmp_path / "out", "--rows", "1", "--variant"]
-        assert run(*one, "distractors-3") == 0  # type: ignore[arg-type]
+        one, out = ("--rows", "1", "--variant"), tmp_path / "out"
+        assert run(server.url, path, out, *one, "distractors-3") == 0
         [body] = server.bodies
         assert sorted(tool["function"]["name"] for tool in body["tools"]) == names
-        assert run(*one, "distractors-4") == 1  # type: ignore[arg-type]
+        assert run(server.url, path, out, *one, "distractors-4") == 1
         assert len(server.bodies) == 1
     assert "only 3 tools besides those of cases-1-1" in capfd.readouterr().err
 
