@@ -6,28 +6,40 @@ A folder has YAML files with `tools` and `cases`, and JSONL files with a case a 
     expect: [{get_weather: {city: Porto}}]      # or `none`; a call as {name: arguments}
     phrasings: [What is the weather in Porto?, ...]
 
-An argument is its value, or `{one_of: [...], optional: true}`.
+A phrasing is a text, or a list of messages. Several expected calls may come in any order.
+
+An argument, and a member of an object in one, is
+
+    Porto                                       # in any case, with any white space around
+    {exact: Porto}                              # letter by letter, also {exact: {...}}
+    {one_of: [Porto, {exact: OPO}]}             # any of these
+    {one_of: [Porto], optional: true}           # may also be left out; so may {exact: ...}
+
+Values are compared as `exact.py` says.
 """
 
 from __future__ import annotations
 
-import json
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from prompts.bench.cases import Case, ExpectedCall, JsonObject
+from prompts.bench.cases import Case, ExpectedCall, JsonObject, check_unique
+from prompts.bench.documents import QUOTE, Slip, check_json, read_jsonl, read_yaml
+from prompts.bench.exact import folded
+from prompts.bench.expectations import read_call, read_tools
 from server.errors import SetupError
 
 LEAST_PHRASINGS = 5
-_CHOICE_KEYS = {"one_of", "optional"}
 _TOOLS_FILE = "tools.yaml"
+_CASE_KEYS = {"expect", "phrasings", "tools", "category"}
+_ROLES = {"system", "developer", "user", "assistant", "tool", "function"}
+_MESSAGES_HINT = "A phrasing is a text, or a list of messages with `role` and `content`."
 
 EXAMPLE = """\
 # Each tool deserves five phrasings that must pass: callwright tools verify weather.yaml
+# Of texts, case and white space do not matter; {exact: Porto} is only right letter by letter.
 tools:
   - name: get_weather
     description: Current weather of a city.
@@ -63,120 +75,129 @@ def write_example(folder: Path) -> Path:
     return path
 
 
+@dataclass(frozen=True)
+class _Place:
+    """A case by its file and its number there, and `where` that is for messages."""
+
+    path: Path
+    number: int
+    where: str
+
+
 def read_cases(path: Path) -> list[Case]:
     """All cases of a file or of a folder, a case for each phrasing. Raises SetupError."""
     if not path.exists():
         raise SetupError(f"there is no {path}", hint="`callwright bench init DIR` writes one.")
-    files = [path]
+    files, common = [path], {}
     if path.is_dir():
         files = sorted(one for one in path.iterdir() if one.suffix in (".yaml", ".yml", ".jsonl"))
-    shared = path / _TOOLS_FILE
-    common = _document(shared).get("tools", []) if path.is_dir() and shared.is_file() else []
+        if path / _TOOLS_FILE in files:
+            common = _common_tools(path / _TOOLS_FILE, read_yaml(path / _TOOLS_FILE)) or {}
     cases = [case for one in files for case in _file_cases(one, common)]
     if not cases:
         raise SetupError(f"{path} has no cases")
+    check_unique(cases)
     return cases
 
 
 def too_few_phrasings(cases: Sequence[Case]) -> dict[str, int]:
-    """Tools that fewer than five phrasings expect, with how many do."""
-    counts = Counter(name for case in cases for name in {one.name for one in case.expected})
-    tools = dict.fromkeys(tool["function"]["name"] for case in cases for tool in case.tools)
-    return {name: counts[name] for name in tools if counts[name] < LEAST_PHRASINGS}
+    """Tools that fewer than five phrasings expect, with how many do. The same one counts once."""
+    phrasings: dict[str, set[str]] = {}
+    for case in cases:
+        for tool in case.tools:
+            phrasings.setdefault(tool["function"]["name"], set())
+        asked = folded("\n".join(f"{one['role']} {one.get('content')}" for one in case.messages))
+        for call in case.expected:
+            phrasings[call.name].add(asked)
+    counts = {name: len(found) for name, found in phrasings.items()}
+    return {name: count for name, count in counts.items() if count < LEAST_PHRASINGS}
 
 
-def _file_cases(path: Path, common: Any) -> Iterator[Case]:
+def _file_cases(path: Path, common: Mapping[str, JsonObject]) -> Iterator[Case]:
     if path.suffix == ".jsonl":
-        entries = [_line(path, at, text) for at, text in _lines(path)]
-        tools = common
+        entries, tools = list(read_jsonl(path)), common
     else:
-        document = _document(path)
-        entries, tools = document.get("cases", []), document.get("tools", common)
-    if not isinstance(entries, list):
-        raise SetupError(f"{path}: `cases` has to be a list")
-    for at, entry in enumerate(entries):
-        where = f"{path.name}: case {at + 1}"
+        document = read_yaml(path)
+        listed = document.get("cases", [])
+        if not isinstance(listed, list):
+            raise SetupError(f"{path}: `cases` has to be a list")
+        entries = [(f"{path}: case {at}", entry) for at, entry in enumerate(listed, start=1)]
+        own = _common_tools(path, document)
+        tools = common if own is None else own
+    for number, (where, entry) in enumerate(entries, start=1):
         try:
-            yield from _entry_cases(entry, tools, path.stem, at)
-        except (KeyError, TypeError, ValueError, AttributeError) as exc:
-            hint = "It needs `expect` and `phrasings`; see `callwright bench init`."
-            raise SetupError(f"{where} cannot be read: {exc}", hint=hint) from None
+            yield from _entry_cases(entry, tools, _Place(path, number, where))
+        except Slip as exc:
+            raise SetupError(f"{where}: {exc}", hint=exc.hint) from None
 
 
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    for at, text in enumerate(_text(path).split("\n"), start=1):
-        if text.strip():
-            yield at, text
-
-
-def _line(path: Path, at: int, text: str) -> Any:
+def _common_tools(path: Path, document: JsonObject) -> dict[str, JsonObject] | None:
+    """The tools of a file; None if it has none."""
+    if "tools" not in document:
+        return None
     try:
-        return json.loads(text)
-    except ValueError as exc:
-        raise SetupError(f"{path.name}, line {at} is not JSON: {exc}") from None
+        check_json(document["tools"], "tools")
+        return read_tools(document["tools"])
+    except Slip as exc:
+        raise SetupError(f"{path}: {exc}", hint=exc.hint) from None
 
 
-def _document(path: Path) -> JsonObject:
-    try:
-        document = yaml.safe_load(_text(path))
-    except (yaml.YAMLError, RecursionError) as exc:
-        raise SetupError(f"{path} is not YAML: {' '.join(str(exc).split())[:300]}") from None
-    if not isinstance(document, dict):
-        raise SetupError(f"{path} has to have `tools` and `cases`")
-    return document
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text("utf-8-sig")
-    except UnicodeDecodeError as exc:
-        raise SetupError(f"{path} is not UTF-8 text: byte {exc.start} is wrong") from None
-
-
-def _entry_cases(entry: JsonObject, common: Any, stem: str, at: int) -> Iterator[Case]:
-    tools = [_tool(one) for one in entry.get("tools", common)]
-    types = {one["function"]["name"]: one["function"].get("parameters", {}) for one in tools}
-    expected = [] if entry["expect"] in ("none", [], None) else list(map(_call, entry["expect"]))
-    for one in expected:
-        if one.name not in types:
-            raise ValueError(f"it expects the tool {one.name}, which is not offered")
-        if unknown := set(one.accepted) - set(types[one.name].get("properties", {})):
-            raise ValueError(f"{one.name} has no parameter {', '.join(sorted(unknown))}")
-    for number, phrasing in enumerate(entry["phrasings"]):
-        asked = {"role": "user", "content": phrasing} if isinstance(phrasing, str) else None
+def _entry_cases(entry: Any, common: Mapping[str, JsonObject], place: _Place) -> Iterator[Case]:
+    if not isinstance(entry, dict) or not {"expect", "phrasings"} <= set(entry):
+        raise Slip(
+            "it needs `expect` and `phrasings`", "`callwright bench init` writes an example."
+        )
+    check_json(entry, "the case")
+    if unknown := set(entry) - _CASE_KEYS:
+        raise Slip(f"it has {', '.join(sorted(unknown))}, which a case does not have")
+    category = entry.get("category", place.path.stem)
+    if not isinstance(category, str):
+        raise Slip("`category` has to be text", QUOTE)
+    tools = read_tools(entry["tools"]) if "tools" in entry else common
+    expected = _expected(entry["expect"], tools)
+    if not isinstance(entry["phrasings"], list):
+        raise Slip("`phrasings` has to be a list")
+    for number, phrasing in enumerate(entry["phrasings"], start=1):
         yield Case(
-            id=f"{stem}-{at + 1}-{number + 1}",
-            category=str(entry.get("category", stem)),
-            messages=tuple(phrasing) if asked is None else (asked,),
-            tools=tuple(tools),
-            types=types,
+            id=f"{place.path.stem}-{place.number}-{number}",
+            category=category,
+            messages=_messages(phrasing, number),
+            tools=tuple(tools.values()),
+            types={name: one["function"].get("parameters", {}) for name, one in tools.items()},
             need="calls" if expected else "none",
-            expected=tuple(expected),
+            expected=expected,
             in_any_order=len(expected) > 1,
+            rules="own",
+            source=place.where,
         )
 
 
-def _tool(entry: JsonObject) -> JsonObject:
-    if not isinstance(entry.get("function", entry)["name"], str):
-        raise ValueError("a tool's name has to be a text")
-    return entry if "function" in entry else {"type": "function", "function": entry}
+def _expected(calls: Any, tools: Mapping[str, JsonObject]) -> tuple[ExpectedCall, ...]:
+    if calls in ("none", None):
+        return ()
+    if not isinstance(calls, list):
+        raise Slip("`expect` has to be `none` or a list of calls, [{NAME: ARGUMENTS}]")
+    return tuple(read_call(one, tools) for one in calls)
 
 
-def _call(entry: JsonObject) -> ExpectedCall:
-    ((name, arguments),) = entry.items()
-    return ExpectedCall(name, {key: _accepted(one) for key, one in (arguments or {}).items()})
-
-
-def _accepted(value: Any) -> list[Any]:
-    if not (isinstance(value, dict) and value and set(value) <= _CHOICE_KEYS):
-        return [_members(value)]
-    return [*map(_members, value.get("one_of", [])), *([""] if value.get("optional") else [])]
-
-
-def _members(value: Any) -> Any:
-    """Members of an object have lists of accepted values, also inside lists."""
-    if isinstance(value, list):
-        return [_members(one) if isinstance(one, dict) else one for one in value]
-    if isinstance(value, dict):
-        return {key: _accepted(one) for key, one in value.items()}
-    return value
+def _messages(phrasing: Any, number: int) -> tuple[JsonObject, ...]:
+    """What is asked: one message of the user, or those that are given. Raises Slip."""
+    name = f"phrasing {number}"
+    if isinstance(phrasing, dict):
+        raise Slip(
+            f"{name} is a mapping, not text",
+            "A colon before a space makes a mapping in YAML: put the phrasing in quotes.",
+        )
+    if isinstance(phrasing, str) and phrasing.strip():
+        return ({"role": "user", "content": phrasing},)
+    if not phrasing or isinstance(phrasing, str):
+        raise Slip(f"{name} is empty", _MESSAGES_HINT)
+    if not isinstance(phrasing, list):
+        raise Slip(f"{name} is {phrasing!r:.40}, not text", QUOTE)
+    for message in phrasing:
+        role = message.get("role") if isinstance(message, dict) else None
+        if not isinstance(role, str) or role not in _ROLES:
+            raise Slip(f"a message of {name} has no role that the API knows", _MESSAGES_HINT)
+        if message.get("content") is None and not message.get("tool_calls"):
+            raise Slip(f"a message of {name} has no content", _MESSAGES_HINT)
+    return tuple(phrasing)

@@ -1,9 +1,12 @@
-"""Whether calls are right, after the rules of BFCL's AST checker.
+"""Whether calls are right: for data sets after the rules of BFCL's AST checker, which follow.
 
 Names must be equal. Required parameters must be there, others only with a value that is accepted.
 Types are exact, but an integer is taken for a float. Texts are compared without case, spaces and
 some punctuation. Where the checker is lenient or odd, so is this: numbers are meant to be
 comparable with the leaderboard. `tests/prompts/bench/agreement.py` holds one against the other.
+
+Own cases have plainer rules: values are compared as `exact.py` says, and calls in any order are
+right if they can be paired off with the expected ones.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from prompts.bench.cases import Call, Case, ExpectedCall, JsonObject, Language
+from prompts.bench.exact import match, value_fault
 from prompts.bench.literals import java_value, javascript_value
 
 FaultKind = Literal[
@@ -63,7 +67,22 @@ def check(case: Case, calls: Sequence[Call]) -> Fault | None:
     if not case.in_any_order:
         pairs = zip(case.expected, calls, strict=True)
         return next((fault for one in pairs if (fault := check_call(case, *one))), None)
+    if case.rules == "own":
+        return _check_pairs(case, calls)
     return _check_unordered(case, list(calls))
+
+
+def _check_pairs(case: Case, calls: Sequence[Call]) -> Fault | None:
+    faults = [[check_call(case, one, call) for call in calls] for one in case.expected]
+    pairs = match([[fault is None for fault in row] for row in faults])
+    unmet = [at for at in range(len(faults)) if at not in pairs]
+    if not unmet:
+        return None
+    if len(unmet) == 1:
+        [left] = set(range(len(calls))) - set(pairs.values())
+        return faults[unmet[0]][left]
+    name = case.expected[unmet[0]].name
+    return Fault("no_match", f"none of the calls is the expected one of {name}")
 
 
 def _check_unordered(case: Case, left: list[Call]) -> Fault | None:
@@ -86,17 +105,26 @@ def check_call(case: Case, expected: ExpectedCall, call: Call) -> Fault | None:
         if name not in call.arguments:
             return Fault("missing_required", f"{name} is required", name)
     for name, value in call.arguments.items():
-        if name not in types.get("properties", {}) or name not in expected.accepted:
-            return Fault("unexpected_parameter", f"{name} was not to be given", name)
-        accepted = expected.accepted[name]
-        fault = check_value(types["properties"][name], value, accepted, case.language)
-        if fault is not None:
-            shown = f"{name} is {value!r}, accepted: {list(accepted)!r}"
-            return Fault(fault, shown, name)
+        if (fault := _check_argument(case, expected, name, value)) is not None:
+            return fault
     for name, accepted in expected.accepted.items():
         if name not in call.arguments and "" not in accepted:
             return Fault("missing_optional", f"{name} was to be given", name)
     return None
+
+
+def _check_argument(case: Case, expected: ExpectedCall, name: str, value: Any) -> Fault | None:
+    described = case.types[expected.name].get("properties", {})
+    accepted = expected.accepted.get(name)
+    if accepted is None or (case.rules == "bfcl" and name not in described):
+        return Fault("unexpected_parameter", f"{name} was not to be given", name)
+    if case.rules == "own":
+        kind = value_fault(value, accepted)
+    else:
+        kind = check_value(described[name], value, accepted, case.language)
+    if kind is None:
+        return None
+    return Fault(kind, f"{name} is {value!r}, accepted: {list(accepted)!r}", name)
 
 
 def check_value(
