@@ -173,7 +173,7 @@ def _entry_cases(entry: Any, common: Mapping[str, JsonObject], place: _Place) ->
 
 
 def _expected(calls: Any, tools: Mapping[str, JsonObject]) -> tuple[ExpectedCall, ...]:
-    if calls in ("none", None):
+    if calls == "none":
         return ()
     if not isinstance(calls, list):
         raise Slip("`expect` has to be `none` or a list of calls, [{NAME: ARGUMENTS}]")

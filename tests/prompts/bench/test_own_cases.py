@@ -46,6 +46,8 @@ def test_lines_of_json_take_the_tools_of_their_folder(tmp_path: Path) -> None:
         ("cases: [{phrasings: [a]}]", "a.yaml: case 1: it needs `expect` and"),
         ("cases: [{expect: [{x: {}}], phrasings: [a]}]", "the tool x, which is not offered"),
         ("tools: [{name: x}]\ncases: [{expect: [{x: {y: 1}}], phrasings: [a]}]", "no parameter y"),
+        ("cases: [{expect: , phrasings: [a]}]", "`expect` has to be `none` or a list"),
+        ("cases: [{expect: None, phrasings: [a]}]", "`expect` has to be `none` or a list"),
         ("tools: []", "no cases"),
     ],
 )
