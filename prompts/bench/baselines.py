@@ -97,7 +97,9 @@ def baselines_of(
 
 
 def _only(what: str, told: Sequence[T], given: T | None, default: T) -> T:
-    found = list(dict.fromkeys([*told, *([] if given is None else [given])]))
+    found = list(dict.fromkeys(told))
+    if given is not None and given not in found:
+        found.append(given)
     if len(found) > 1:
         raise SetupError(
             f"the rows were asked with another {what}: {', '.join(map(str, found))}",

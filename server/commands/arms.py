@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import functools
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -67,6 +66,7 @@ def add_rows(parser: argparse.ArgumentParser, rows: int | None, skip: int) -> No
 def read_datasets(settings: Settings, datasets: Sequence[str]) -> list[Case]:
     """All cases of the data sets. Raises SetupError."""
     from prompts.bench import bfcl
+    from prompts.bench.cases import check_unique
     from prompts.bench.own_cases import read_cases
 
     datasets = list(dict.fromkeys(datasets))
@@ -96,16 +96,6 @@ def check_datasets(datasets: Sequence[str]) -> None:
                 f"there is no data set {one}",
                 hint=f"It is a file, a folder, or one of {', '.join(known)}.",
             )
-
-
-def check_unique(cases: Sequence[Case]) -> None:
-    """Raises SetupError if two cases have one id, by which their answers are told apart."""
-    twice = [id for id, count in Counter(case.id for case in cases).items() if count > 1]
-    if twice:
-        raise SetupError(
-            f"two cases of the data sets have the id {twice[0]!r}",
-            hint="Rename a file: ids begin with the names of files. Or name one data set less.",
-        )
 
 
 def _download_wheel(offline: bool, requirement: str, folder: Path) -> Path:

@@ -174,7 +174,7 @@ def test_cases_of_one_id_are_refused(tmp_path: Path, capfd: Captured) -> None:
         assert main(["bench", "init", str(tmp_path / name)]) == 0
     given = ["--dataset", str(tmp_path / "a"), str(tmp_path / "b"), "--out", str(tmp_path / "c")]
     assert main(["bench", "templates", "http://127.0.0.1:9", *given]) == 1
-    assert "two cases of the data sets have the id 'weather-1-1'" in capfd.readouterr().err
+    assert "two cases have the id weather-1-1" in capfd.readouterr().err
 
 
 def test_distractors_come_from_all_cases_and_have_to_be_there(
