@@ -10,7 +10,7 @@ from prompts.bench.results import Arm
 from prompts.bench.statistics import Share
 from prompts.bench.summary import ArmSummary
 
-_WIDTH, _LEFT, _RIGHT = 460, 44, 62
+_WIDTH, _LEFT, _RIGHT = 460, 44, 92
 _ROW, _HEAD = 17, 26  # heights of an arm's line and of a group's name
 _SHARES = (0, 0.25, 0.5, 0.75, 1)
 
