@@ -235,8 +235,7 @@ class Engine:
                 timings.cached_tokens = sequence.decoded
                 # The forced opening of an answer joins the prefill of its prompt.
                 self._tell_new(sequence, sequence.force)
-                if self._draft_tokens and sequence.slot is not None:
-                    sequence.propose(self._draft_tokens)
+                self._propose(sequence)
 
     def _decode(self, slices: list[Slice]) -> list[int]:
         """Run a batch; return for each slice the row of its last token, before its draft."""
@@ -289,7 +288,11 @@ class Engine:
                 break
         if confirmed < len(draft):
             self._cut(sequence)
-        if self._draft_tokens and sequence.job.top_logprobs is None:
+        self._propose(sequence)
+
+    def _propose(self, sequence: Sequence) -> None:
+        """Draft what may follow. Not where tokens are scored: that goes by pending ones alone."""
+        if self._draft_tokens and sequence.slot is not None and sequence.job.top_logprobs is None:
             sequence.propose(self._draft_tokens)
 
     def _sample(self, sequence: Sequence, row: int) -> None:

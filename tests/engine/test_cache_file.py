@@ -127,7 +127,7 @@ async def test_cells_of_a_real_model_go_on_where_they_were(
         options = RunnerOptions(context_length=512, batch_tokens=128, sequences=6)
         runner = LlamaRunner(small_model_path, options)
         kept = CacheFile(tmp_path / "cache", runner.identity())
-        engine = Engine(runner, EngineOptions(max_sequences=2, cached_sequences=4), cache_file=kept)
+        engine = Engine(runner, EngineOptions(2, 4, cached_tokens=400), cache_file=kept)
         engine.start()
         texts = [b"The capital of France is", b"The capital of Italy is the old city of"]
         prompts = [runner.vocabulary.encode_text(text) for text in texts]

@@ -208,3 +208,21 @@ async def test_many_at_once(seed: int) -> None:
 
     with serving(runner, max_sequences=rng.choice([1, 3, 6]), draft_tokens=4) as engine:
         await asyncio.gather(*(one(make, place % 3 > 0) for place, make in enumerate(makes)))
+
+
+async def test_tokens_that_are_scored_are_not_drafted() -> None:
+    """A wrong draft would lie where the forced end of the answer is scored."""
+
+    class Drafted(OneOf):
+        def likely(self, limit: int) -> list[int]:
+            return list(b"ue"[:limit])
+
+    texts = ("blue sky", "black night")
+
+    def runner() -> ScriptedRunner:
+        return ScriptedRunner(Scripts({"colour": "black night"}))
+
+    made = runner()
+    with serving(made, draft_tokens=2) as engine:
+        told = await scored(engine, job("colour", Drafted(*texts)))
+    assert told == expected(lambda: job("colour", OneOf(*texts)), runner())

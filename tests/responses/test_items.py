@@ -104,7 +104,7 @@ def test_what_was_sealed_is_unsealed(text: str) -> None:
 @settings(deadline=None)
 @given(st.text())
 def test_what_was_not_sealed_here_is_not_read(text: str) -> None:
-    assert unseal(text) is None
+    assert unseal(text) is None or text.startswith("callwright:")
     unseal("callwright:" + text)  # raises nothing
 
 
