@@ -73,17 +73,20 @@ def _names_right(case: Case, calls: Sequence[Call]) -> bool:
 
 def _pairs(case: Case, calls: Sequence[Call]) -> Iterator[tuple[ExpectedCall, Call]]:
     """Each expected call with one that is right for it, else with one of its name."""
-    left, without = list(calls), []
-    for expected in case.expected:
-        at = next((i for i, one in enumerate(left) if not check_call(case, expected, one)), None)
-        if at is None:
-            without.append(expected)
-        else:
-            yield expected, left.pop(at)
-    for expected in without:
-        at = next((i for i, one in enumerate(left) if one.name == expected.name), None)
-        if at is not None:
-            yield expected, left.pop(at)
+
+    def is_right(expected: ExpectedCall, call: Call) -> bool:
+        return check_call(case, expected, call) is None
+
+    def has_its_name(expected: ExpectedCall, call: Call) -> bool:
+        return call.name == expected.name
+
+    left, waiting = list(calls), list(case.expected)
+    for fits in (is_right, has_its_name):
+        for expected in tuple(waiting):
+            at = next((i for i, one in enumerate(left) if fits(expected, one)), None)
+            if at is not None:
+                waiting.remove(expected)
+                yield expected, left.pop(at)
 
 
 def _added(case: Case, expected: ExpectedCall, call: Call) -> int:

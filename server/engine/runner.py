@@ -81,7 +81,7 @@ class RunnerOptions:
     `reproducible`: logits of a token do not depend on the shape of the batch that it was in. On
     x86-64 CPUs these depend on it: matrices that are packed anew, and tiles for K-quants, which
     serve larger batches only, and attention over an f16 cache, which sums up in f16 for small
-    batches. All of them are left out; prefill of long texts takes up to half as long again.
+    batches. All of them are left out; prefill takes two to three times as long.
     """
 
     context_length: int = 0
