@@ -74,7 +74,8 @@ Source = HubSource | PackagesSource | UrlSource
 class CatalogEntry:
     """One model file. Sizes are bytes; `size` and `sha256` are either both known or both None.
 
-    `tool_call_bias` is what `callwright bench calibrate` proposes, by the name of the template.
+    `tool_call_bias` is what `callwright bench calibrate` proposes, by the name of the template;
+    `fit_question` has those with which it pays to ask first whether a tool fits.
     """
 
     __pydantic_config__ = _STRICT
@@ -92,6 +93,7 @@ class CatalogEntry:
     tool_call_bias: Mapping[str, Annotated[float, Field(ge=-100, le=100)]] = field(
         default_factory=dict
     )
+    fit_question: tuple[str, ...] = ()
     default: bool = False
 
     @property

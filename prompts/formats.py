@@ -12,6 +12,7 @@ __all__ = [
     "GENERIC",
     "HERMES",
     "LLAMA3_JSON",
+    "PYTHONIC",
     "ROWS",
     "Ids",
     "Loose",
@@ -43,6 +44,22 @@ BARE_JSON = replace(
     name="bare_json",
     end=(),
     loose=(*GENERIC.loose, Loose("<tool_call>\n", "\n</tool_call>", NAME_ARGUMENTS)),
+)
+
+# Python's calls in a list, which models for code write as they write code: one for each thing that
+# is asked for, where with an object a line the small ones stop after the first.
+PYTHON_CALL = "«name»(«args»)"
+PYTHONIC = ToolFormat(
+    "pythonic",
+    PYTHON_CALL,
+    section=("[", "]"),
+    sep=", ",
+    args=Keywords('"'),
+    loose=(
+        Loose("", "", PYTHON_CALL),
+        Loose("```python\n[", "]\n```", PYTHON_CALL, sep=", "),
+        Loose("```python\n", "\n```", PYTHON_CALL),
+    ),
 )
 
 HERMES = ToolFormat(
@@ -402,6 +419,7 @@ ROWS: tuple[ToolFormat, ...] = (
         reasoning=THINK,
         end=("<|im_end|>",),
     ),
+    PYTHONIC,
     GENERIC,
 )
 

@@ -10,7 +10,7 @@ from prompts.budget import TemplateFailed
 from prompts.canned import CANNED
 from prompts.detect import Recognised, recognise
 from prompts.facts import ModelFacts
-from prompts.formats import BARE_JSON, GENERIC, HERMES, LLAMA3_JSON, ToolFormat
+from prompts.formats import BARE_JSON, GENERIC, HERMES, LLAMA3_JSON, PYTHONIC, ToolFormat
 from prompts.guard import Guard
 from prompts.probe import probe
 from prompts.render import Layout, Listing, Renderer
@@ -55,6 +55,7 @@ class OwnListing:
     file: str
     layout: Layout
     summary: str
+    row: ToolFormat = BARE_JSON
 
     @property
     def source(self) -> str:
@@ -68,6 +69,7 @@ OWN_LISTINGS = {
         OwnListing("table_zh", "article_zh", "table", "any model: a table, told in Chinese"),
         OwnListing("json_en", "article_en", "json", "any model: JSON lines, told in English"),
         OwnListing("json_zh", "article_zh", "json", "any model: JSON lines, told in Chinese"),
+        OwnListing("pythonic", "pythonic", "json", "any model: Python's signatures", PYTHONIC),
     )
 }
 NAMES = (*OWN_TEMPLATES, *OWN_LISTINGS)
@@ -177,9 +179,9 @@ def _own(facts: ModelFacts, name: str) -> Renderer:
 
 
 def _listed(facts: ModelFacts, own: OwnListing) -> Renderer:
-    """The model's own turns, or the generic ones. Calls are bare JSON in each."""
+    """The model's own turns, or the generic ones, with the calls of the listing in each."""
     source = facts.chat_template or OWN_TEMPLATES["generic"].source
-    row = BARE_JSON if facts.chat_template else GENERIC
+    row = own.row if facts.chat_template else replace(own.row, end=GENERIC.end)
     try:
         blank = _unprobed(facts, own.name, source, row)
         known = recognise(blank).row

@@ -26,7 +26,7 @@ class Loose:
 
     `call` is the text of one call between `open` and `close`. `literal` means that the markers are
     spelled in ordinary tokens even where the vocabulary has an entry for them. `args`: another
-    notation than the row's.
+    notation than the row's. `sep` stands between two calls.
     """
 
     open: str
@@ -34,6 +34,7 @@ class Loose:
     call: str
     literal: bool = False
     args: Payload | None = None
+    sep: str = "\n"
 
 
 @dataclass(frozen=True)

@@ -51,25 +51,29 @@ class Leaning:
     """What the model itself thought where its answer began.
 
     `call_logprob` is the log-probability of all openings of a call together, `call_margin` by how
-    much the logit of the best of them is above that of the best other token: without temperature it
-    takes a bias below `-call_margin` to prevent a call.
+    much the logit of the best of them is above that of the best other token, with `fit_margin`:
+    without temperature it takes a bias below `-call_margin` to prevent a call. `fit_margin` is what
+    the fit question brought, 0 if it was not asked.
     """
 
     call_logprob: float
     call_margin: float
+    fit_margin: float
 
 
 class CallBias:
     """The bias of one answer; used by the engine's thread.
 
-    `by` is added to the logits of the tokens `openers`, before temperature. White space does not
-    begin an answer. `leaning` is None until logits were seen; `prevented`: the model's favourite
-    was to call, and because of the bias it began with something else.
+    `by` is added to the logits of the tokens `openers`, before temperature, and `fit` is what the
+    fit question adds to it. White space does not begin an answer. `leaning` is None until logits
+    were seen; `prevented`: the model's favourite was to call, and because of the bias it began with
+    something else.
     """
 
-    def __init__(self, openers: NDArray[np.int64], by: float) -> None:
+    def __init__(self, openers: NDArray[np.int64], by: float, fit: float = 0.0) -> None:
         self._openers = openers
         self._by = by
+        self._fit = fit
         self._begun = False
         self._wants_call = False
         self.leaning: Leaning | None = None
@@ -90,16 +94,19 @@ class CallBias:
         calls, others = (
             np.exp(some - best, dtype=np.float64).sum() for some in (logits[self._openers], biased)
         )
+        margin = float(best_call - biased.max())
         self.leaning = Leaning(
             call_logprob=float(np.log(max(calls, 1e-300) / (calls + others))),
-            call_margin=float(best_call - biased.max()),
+            call_margin=margin + self._fit,
+            fit_margin=self._fit,
         )
-        self._wants_call = self.leaning.call_margin > 0
-        biased[self._openers] = logits[self._openers] + np.float32(self._by)
+        self._wants_call = margin > 0
+        biased[self._openers] = logits[self._openers] + np.float32(self._by + self._fit)
         return biased
 
     def accept(self, token: int, piece: bytes) -> None:
         if self._begun or piece.isspace():
             return
         self._begun = True
-        self.prevented = self._by < 0 and self._wants_call and token not in self._openers
+        lowered = self._by + self._fit < 0
+        self.prevented = lowered and self._wants_call and token not in self._openers

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from prompts.guard import GUARD
@@ -21,6 +21,7 @@ from server.engine.sequence import Job
 from server.engine.vocabulary import Vocabulary
 from server.errors import ContextOverflow, InvalidRequest, TimedOut
 from server.events import Event, Finish, Usage
+from server.fit import FitQuestion, asks_for_fit, with_question
 from server.logs import reason_of
 from server.lookup import Lookup
 from server.output import OutputParser
@@ -37,7 +38,11 @@ log = logging.getLogger(__name__)
 
 
 class ChatService:
-    """Answers chat requests with one model. `call_biases` are the model's, by template."""
+    """Answers chat requests with one model.
+
+    `call_biases` are the model's, by template; with those of `fit_questions` it is asked first
+    whether a tool fits.
+    """
 
     def __init__(
         self,
@@ -49,6 +54,7 @@ class ChatService:
         renderers: Renderers,
         context_length: int,
         call_biases: Mapping[str, float],
+        fit_questions: Collection[str] = (),
     ) -> None:
         self._settings = settings
         self._engine = engine
@@ -56,6 +62,8 @@ class ChatService:
         self._vocabulary = vocabulary
         self._renderers = renderers
         self._call_biases = call_biases
+        self._fit_questions = fit_questions
+        self._fit = FitQuestion(engine, vocabulary)
         self._thoughts = ThoughtsMaker(vocabulary)
         self._context_length = context_length
 
@@ -88,10 +96,11 @@ class ChatService:
         )
         thoughts = self._thoughts_of(request, renderer, text)
         bias_by = self._bias_by(request, renderer, constraint)
+        fit = await self._fit_margin(request, renderer) if bias_by is not None else 0.0
 
         async def begun() -> AsyncGenerator[Answer, None]:
             for index in range(request.n):
-                bias = None if bias_by is None else constraint.bias(bias_by)
+                bias = None if bias_by is None else constraint.bias(bias_by, fit)
                 guide = constraint.guide(self._lookup(prompt), bias)
                 thinking = Thinking(guide, thoughts) if thoughts else None
                 held = thinking or guide
@@ -142,17 +151,40 @@ class ChatService:
         if request.choice.mode != "auto" or request.continues_final:
             return None
         by = request.tool_call_bias
-        if by and not constraint.chooses:
+        field = "tool_call_bias" if by else "fit_question" if request.fit_question else None
+        if field and not constraint.chooses:
             raise InvalidRequest(
-                "tool_call_bias is not supported together with response_format, nor with a model"
-                " that marks its answers in words as it marks calls",
-                param="tool_call_bias",
+                f"{field} is not supported together with response_format, nor with a model that"
+                " marks its answers in words as it marks calls",
+                param=field,
             )
         if by is None:
             by = self._settings.tool_call_bias
         if by is None:
             by = self._call_biases.get(renderer.template_name, 0.0)
-        return by if constraint.chooses and (by or request.include_timings) else None
+        told = by or request.include_timings or self._asks(request, renderer)
+        return by if constraint.chooses and told else None
+
+    def _asks(self, request: ChatRequest, renderer: Renderer) -> bool:
+        """Whether the model is asked first whether a tool fits."""
+        asks = request.fit_question
+        if asks is None:
+            asks = self._settings.fit_question
+        return renderer.template_name in self._fit_questions if asks is None else asks
+
+    async def _fit_margin(self, request: ChatRequest, renderer: Renderer) -> float:
+        """By how much the model finds that a tool fits; 0 where it is not asked.
+
+        Raises Busy, ShuttingDown, TimedOut.
+        """
+        conversation = to_conversation(request)
+        if not self._asks(request, renderer) or not asks_for_fit(conversation):
+            return 0.0
+        text = renderer.render(with_question(conversation))
+        prompt = self._vocabulary.encode_prompt(text, GUARD)
+        if len(prompt) >= self._context_length:
+            return 0.0
+        return await self._fit.margin(prompt, self._settings.request_timeout_s or None)
 
     def _lookup(self, prompt: list[int]) -> Lookup | None:
         limit = self._settings.lookup_tokens

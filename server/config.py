@@ -127,6 +127,12 @@ class Settings(BaseSettings):
         " for the model, else 0",
     )
 
+    fit_question: bool | None = Field(
+        None,
+        description="ask the model first whether a tool fits, in auto; by default where that was"
+        " measured to pay",
+    )
+
     reasoning_budget: int = Field(
         2048, ge=0, description="most tokens of reasoning before an answer; 0: no reasoning"
     )
@@ -201,7 +207,7 @@ def _add_flag(parser: argparse.ArgumentParser, name: str, info: FieldInfo) -> No
         "help": f"{info.description} (default: {shown}; {PREFIX}{name.upper()})".replace("%", "%%"),
     }
     flag = _flag(name)
-    if info.annotation is bool:
+    if _plain(info.annotation) is bool:
         parser.add_argument(flag, action=argparse.BooleanOptionalAction, **options)
     elif typing.get_origin(info.annotation) is Literal:
         parser.add_argument(flag, choices=typing.get_args(info.annotation), **options)

@@ -103,9 +103,9 @@ class Constraint:
         """Whether the first token of an answer decides between a call and free text."""
         return len(self._rules.openers) > 0
 
-    def bias(self, by: float) -> CallBias:
+    def bias(self, by: float, fit: float = 0.0) -> CallBias:
         """A bias of calls against free text, if this `chooses`."""
-        return CallBias(self._rules.openers, by)
+        return CallBias(self._rules.openers, by, fit)
 
     def parser(self, *, new_id: Callable[[], str], stops: Iterable[str]) -> OutputParser:
         return OutputParser(
@@ -252,6 +252,9 @@ class ConstraintCompiler:
             if isinstance(token, int)
         }
         names = [name for name in checks if name]
+        watched = by_text if free and names else []
+        first = [way.opening(names) for way in watched if way.bare]
+        first += [opening for way in watched if (opening := way.first_opening())]
         way = surfaces(row)[0]
         allowed = np.ones(len(vocabulary), np.bool_)
         allowed[list(vocabulary.control)] = False
@@ -275,7 +278,8 @@ class ConstraintCompiler:
             free=allowed if free else None,
             triggers=frozenset(triggers) if free else frozenset(),
             joints=frozenset(joints) if free else frozenset(),
-            openings=tuple(way.opening(names) for way in by_text) if free and names else (),
+            openings=tuple(way.opening(names) for way in watched if not way.bare),
+            first_openings=tuple(first),
             digits=self._digits,
             parser=parser,
             parameters=parameters,

@@ -25,7 +25,7 @@ class Guide:
         self._rules = rules
         self._lookup = lookup
         self._bias = bias
-        self._finder = OpeningFinder(rules.openings)
+        self._finder = OpeningFinder(rules.openings, first=rules.first_openings)
         self._refused: set[int] = set()
         self._takeover: list[int] | None = None
         self._guided: Guided | None = None
@@ -116,11 +116,17 @@ class Guide:
         return False
 
     def _refuse(self, piece: bytes) -> None:
-        """Refuse all tokens that complete an opening with the same bytes as this one."""
+        """Refuse all tokens that complete an opening with the same bytes as this one.
+
+        But not those with which a call may begin, if a call may.
+        """
         sizes = range(1, len(piece) + 1)
         opening = next(piece[:size] for size in sizes if self._finder.peek(piece[:size]))
         pieces = self._rules.vocabulary.pieces
-        self._refused.update(t for t, other in enumerate(pieces) if other.startswith(opening))
+        refused = {t for t, other in enumerate(pieces) if other.startswith(opening)}
+        if not self._closed and not self._finder.held:
+            refused -= set(Guided(self._rules, []).mask().nonzero()[0].tolist())
+        self._refused |= refused
 
     def _entry(self, text: bytes) -> list[int] | None:
         """Tokens of an opening that the grammar takes; None if it does not take this one.

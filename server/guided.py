@@ -62,10 +62,11 @@ class Rules:
 
     `matcher` is at its start; None: free text only. `free` is the mask of the free phase, None if
     the answer is guided from its first token. `triggers` are special tokens that open a call,
-    `joints` those within the text that opens one. `digits` has the number of digits with which a
-    token begins. `parser` makes a parser of calls; `parameters` and `checks` are by tool, "" for an
-    answer in JSON. `text_opening` is the text with which an answer in words begins, if any.
-    `openers` are the tokens with which a call may begin, where text may stand in its place.
+    `joints` those within the text that opens one. `openings` are patterns for that text, at the
+    beginning of a line, `first_openings` of the answer. `digits` has the number of digits with
+    which a token begins. `parser` makes a parser of calls; `parameters` and `checks` are by tool,
+    "" for an answer in JSON. `text_opening` is the text with which an answer in words begins, if
+    any. `openers` are the tokens with which a call may begin, where text may stand in its place.
     """
 
     vocabulary: Vocabulary
@@ -74,6 +75,7 @@ class Rules:
     triggers: frozenset[int]
     joints: frozenset[int]
     openings: tuple[bytes, ...]
+    first_openings: tuple[bytes, ...]
     digits: NDArray[np.uint8]
     parser: Callable[[], OutputParser]
     parameters: Mapping[str, Parameters]

@@ -9,6 +9,7 @@ import regex
 
 # Openings count at the beginning of a line only: text may mention them elsewhere.
 LINE_START = rb"(?<![^\n])[ \t]{0,8}"
+START = rb"(?<=\A\s{0,8})"
 
 
 @dataclass(frozen=True)
@@ -23,13 +24,22 @@ class Found:
 class OpeningFinder:
     """Looks for the first of some patterns in a text that arrives in pieces.
 
-    `anywhere` patterns count at any place, the others at the beginning of a line.
+    `anywhere` patterns count at any place, `first` ones where nothing but white space was before,
+    the others at the beginning of a line.
     """
 
-    def __init__(self, patterns: Sequence[bytes], anywhere: Sequence[bytes] = ()) -> None:
+    def __init__(
+        self,
+        patterns: Sequence[bytes],
+        anywhere: Sequence[bytes] = (),
+        first: Sequence[bytes] = (),
+    ) -> None:
         parts = [b"(?:%s)" % pattern for pattern in anywhere]
         if patterns:
             parts.append(LINE_START + b"(?:" + b"|".join(patterns) + b")")
+        self._later = regex.compile(b"|".join(parts)) if parts else None
+        if first:
+            parts.append(START + b"(?:" + b"|".join(first) + b")")
         self._pattern = regex.compile(b"|".join(parts)) if parts else None
         self._context = b""  # the last byte that was given away: is the next one on a new line?
         self._held = b""
@@ -65,4 +75,6 @@ class OpeningFinder:
         given, self._held = text[:length], text[length:]
         if given:
             self._context = given[-1:]
+        if given.strip():
+            self._pattern = self._later
         return given

@@ -46,10 +46,12 @@ class OutputParser:
         numbered = list(enumerate(ways))
         words = [b"(?P<words>)" + re.escape(text_opening.encode())] if text_opening else []
         self._words = not words  # whether text has begun, or needs nothing to begin
+        by_token = [way for way in numbered if way[1].opens_with(token_markers)]
+        by_text = [way for way in numbered if way not in by_token]
         self._finder = OpeningFinder(
-            [_head(*way, names) for way in numbered if not way[1].opens_with(token_markers)],
-            anywhere=words
-            + [_head(*way, names) for way in numbered if way[1].opens_with(token_markers)],
+            [_head(*way, names) for way in by_text if not way[1].bare],
+            anywhere=words + [_head(*way, names) for way in by_token],
+            first=[_head(*way, names) for way in by_text if way[1].bare],
         )
         self._markers = [way.marker.encode() for way in ways if way.marker]
         self._calls_only = calls_only

@@ -50,11 +50,27 @@ class Surface:
     def marker(self) -> str:
         """The text that alone opens a call; "" where the name of a tool must follow."""
         leading = self.prefix.split("{")[0].strip()
-        return "" if leading.startswith("```") else leading
+        return "" if leading == "[" or leading.startswith("```") else leading
+
+    @property
+    def bare(self) -> bool:
+        """Whether a call begins with the tool's name and nothing before it.
+
+        Text may say `get_weather(city)` anywhere; at its very beginning it is a call.
+        """
+        return not self.prefix
 
     def opens_with(self, tokens: Collection[str]) -> bool:
         """Whether the marker begins with one of these special tokens, as a token."""
         return not self.literal and any(self.marker.startswith(token) for token in tokens)
+
+    def first_opening(self) -> bytes | None:
+        """A pattern for text with which no answer in words begins, if there is one.
+
+        `[name` begins a list of calls, whatever the name. A list of other values in JSON does not
+        look like that.
+        """
+        return rb"\[[ \n]{0,8}[A-Za-z_]" if self.native and self.prefix == "[" else None
 
     def opening(self, names: Sequence[str]) -> bytes:
         """A pattern for the text at which the constraint takes over."""
@@ -105,12 +121,13 @@ def surfaces(row: ToolFormat) -> tuple[Surface, ...]:
         native=True,
         args=row.args,
     )
-    ways = row.loose if native.marker else (Loose("", "", native.call), *row.loose)
+    simple = native.marker or not native.call.startswith("{")
+    ways = row.loose if simple else (Loose("", "", native.call), *row.loose)
     loose = (
         Surface(
             way.open,
             way.call,
-            "\n",
+            way.sep,
             way.close,
             row.ids,
             way.literal,

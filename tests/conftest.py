@@ -7,12 +7,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 from rich.console import Console
 
 from models.catalog import load_catalog
 from models.fetch import fetch
 from models.progress import progress_on
 from server import config
+
+# A busy machine is no failure; what hangs is ended by pytest-timeout.
+settings.register_profile("no deadline", deadline=None)
+settings.load_profile("no deadline")
 
 collect_ignore = ["clients"]  # has an environment of its own: make test-clients
 

@@ -8,7 +8,7 @@ import functools
 import json
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -102,6 +102,7 @@ def rig(
     context_length: int = 4096,
     max_sequences: int = 4,
     call_biases: Mapping[str, float] | None = None,
+    fit_questions: Sequence[str] = (),
     **values: Any,
 ) -> Rig:
     """`says`: what the model answers, by a text in the prompt, or token by token. Nothing is left
@@ -133,6 +134,7 @@ def rig(
         renderers=_renderers(),
         context_length=context_length,
         call_biases=call_biases or {},
+        fit_questions=fit_questions,
     )
     completion = CompletionService(
         made,

@@ -150,7 +150,7 @@ def test_loose_ways_are_calls_where_the_model_may_choose(
     vocabulary = vocabulary_for(row, special=special)
     args = loose.args or row.args
     section = (loose.open, loose.close)
-    way = replace(row, section=section, call=loose.call, written="", sep="\n", args=args)
+    way = replace(row, section=section, call=loose.call, written="", sep=loose.sep, args=args)
     for calls in [ONE, SEVERAL] if row.max_calls != 1 else [ONE]:
         parts = parts_of(way, vocabulary, calls)
         if loose.literal:

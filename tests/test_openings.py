@@ -66,6 +66,22 @@ def test_openings_count_at_the_beginning_of_a_line_markers_anywhere() -> None:
     assert run([b"so: <call>a"])[:2] == (b"so: ", b"<call>a")
 
 
+@settings(deadline=None)
+@given(st.lists(st.sampled_from([b" ", b"\n", b"[", b"a", b"ab", b"x", b"[a"]), max_size=8))
+def test_some_openings_count_where_the_text_begins(data: list[bytes]) -> None:
+    looking = OpeningFinder((rb"<b>",), first=(rb"\[a", rb"ab"))
+    whole, text = b"".join(data), b""
+    for byte in whole:
+        found = looking.feed(bytes([byte]))
+        if isinstance(found, Found):
+            assert not (text + found.before).strip()
+            assert whole.strip().startswith(found.match[0])
+            return
+        text += found
+    assert text + looking.held == whole
+    assert not whole.strip().startswith((b"[a", b"ab"))
+
+
 def test_the_first_opening_counts() -> None:
     text, opening, rest = run([b'x\n```json\n{"name": "ab"} {"name": "a"'])
     assert (text, opening, rest) == (b"x\n", b'```json\n{"name": "ab"', b'} {"name": "a"')

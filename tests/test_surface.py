@@ -30,6 +30,7 @@ def test_the_native_way_comes_first_and_alone_is_exact() -> None:
         ("mistral_v3", ["[TOOL_CALLS][", ""][:1]),
         ("functionary_v32", [">>>"]),
         ("generic", ["", "", "", ""]),
+        ("pythonic", ["", "", "", ""]),
     ],
 )
 def test_markers_open_by_themselves(row: str, markers: list[str]) -> None:
@@ -44,6 +45,20 @@ def test_a_fence_or_a_brace_opens_only_with_a_name() -> None:
     fence = surfaces(HERMES)[1]
     assert regex.fullmatch(fence.opening(NAMES), b'```json\n{\n  "name": "a.b"')
     assert not regex.fullmatch(fence.opening(NAMES), b'```json\n{"name": "a')
+
+
+def test_a_list_of_calls_in_python_opens_with_a_name() -> None:
+    native, bare, fence, _ = surfaces(row_named("pythonic"))
+    first = native.first_opening()
+    assert first
+    assert regex.match(first, b"[anything(")
+    assert not regex.match(first, b'["a", "b"]')
+    assert not regex.match(first, b'[{"name": "a"')
+    assert regex.fullmatch(native.opening(NAMES), b"[a.b(")
+    assert not regex.fullmatch(native.opening(NAMES), b"[other(")
+    assert regex.fullmatch(fence.opening(NAMES), b"```python\n[a(")
+    assert bare.bare
+    assert not any(way.bare for row in ROWS for way in surfaces(row) if row.name != "pythonic")
 
 
 def test_a_marker_is_a_token_where_the_vocabulary_has_it() -> None:

@@ -11,7 +11,6 @@ from rich.table import Table
 
 from models.catalog import load_catalog, resolve
 from prompts.facts import ModelFacts
-from prompts.formats import BARE_JSON
 from prompts.gguf_facts import read_model_facts
 from prompts.guard import GUARD
 from prompts.select import NAMES, OWN_LISTINGS, OWN_TEMPLATES, choose
@@ -98,7 +97,7 @@ def run_list(args: argparse.Namespace, settings: config.Settings) -> None:
     for own in OWN_TEMPLATES.values():
         table.add_row(own.name, own.row.name, own.summary)
     for listing in OWN_LISTINGS.values():
-        table.add_row(listing.name, BARE_JSON.name, listing.summary)
+        table.add_row(listing.name, listing.row.name, listing.summary)
     Console().print(table)
 
 

@@ -151,6 +151,7 @@ class ResponsesRequest(SamplingFields, ExtentFields):
     tools: Annotated[tuple[Tool, ...], *LIST] = ()
     tool_choice: Literal["none", "auto", "required"] | JsonObject = "auto"
     tool_call_bias: float | None = None
+    fit_question: bool | None = None
     parallel_tool_calls: bool = True
     text: TextOptions = TextOptions()
     reasoning: ReasoningOptions = ReasoningOptions()

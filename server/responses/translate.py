@@ -30,7 +30,7 @@ _ALIKE = {
     *ExtentFields.model_fields,
     *("apply_defaults", "chat_template_kwargs", "include_timings", "model"),
     *("parallel_tool_calls", "prompt_template", "reasoning_budget"),
-    *("tool_call_bias", "tool_choice"),
+    *("tool_call_bias", "fit_question", "tool_choice"),
 }
 """Fields that are the same in both APIs."""
 

@@ -64,7 +64,8 @@ class ChatRequest(SamplingFields, AnswerFields, ExtentFields, LegacyFields):
     went. `apply_defaults` is for the tools that do not say themselves. `logprobs` asks for the
     log-probability of each token, `top_logprobs` for that many others in its place.
     `reasoning_budget` is the most tokens of reasoning. `tool_call_bias` is added to the logits of
-    what opens a call, where the answer begins.
+    what opens a call, where the answer begins; `fit_question`: whether the model is asked before
+    that whether a tool fits.
     """
 
     model: str = Field(min_length=1)
@@ -73,6 +74,7 @@ class ChatRequest(SamplingFields, AnswerFields, ExtentFields, LegacyFields):
     tools: Annotated[tuple[WireTool, ...], *LIST] = ()
     tool_choice: WireChoice | None = None
     tool_call_bias: float | None = Field(None, ge=-100, le=100)
+    fit_question: bool | None = None
     parallel_tool_calls: bool = True
     n: int = Field(1, ge=1, le=MAX_CHOICES)
     logprobs: bool = False

@@ -144,6 +144,12 @@ def test_presence_needs_the_exact_size_where_it_is_known(tmp_path: Path) -> None
     assert exact.is_present(tmp_path)
 
 
+def test_the_fit_question_is_by_template() -> None:
+    [entry] = parse_catalog(ENTRY + 'fit_question = ["pythonic"]').models
+    assert entry.fit_question == ("pythonic",)
+    assert parse_catalog(ENTRY).models[0].fit_question == ()
+
+
 def test_a_bias_of_calls_is_by_template_and_bounded() -> None:
     [entry] = parse_catalog(ENTRY + "tool_call_bias = { native = -2.5, chatml = 1 }").models
     assert entry.tool_call_bias == {"native": -2.5, "chatml": 1.0}

@@ -44,11 +44,15 @@ def test_our_templates_take_everything_as_it_comes(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_all_that_a_schema_says_reaches_the_prompt(name: str) -> None:
     prompt = choose(facts(), name).render(Conversation((Message("user", "x"),), (WEATHER,)))
-    compact = " ".join(prompt.split())
-    for part in ("get_weather", "Weather of a city.", "city", "its name", "Porto", "required"):
+    compact = " ".join(prompt.split()).replace("[ ", "[").replace(" ]", "]")
+    for part in ("get_weather", "Weather of a city.", "city", "its name", "Porto"):
         assert part in prompt
-    assert '"default": "C"' in prompt
-    assert '"enum": ["C", "F"]' in compact.replace("[ ", "[").replace(" ]", "]")
+    if name == "pythonic":
+        assert '(city: str, unit: Literal["C", "F"] = "C")' in prompt
+    else:
+        assert '"required": ["city"]' in compact
+        assert '"default": "C"' in prompt
+        assert '"enum": ["C", "F"]' in compact
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -138,13 +142,53 @@ def test_the_table_of_the_article_stands_in_the_turns_of_the_model() -> None:
 
 def test_listings_differ_in_one_thing_each() -> None:
     ask = Conversation((Message("user", "hi"),), (ODD,))
-    prompts = {name: choose(facts(TURNS), name).render(ask) for name in OWN_LISTINGS}
+    names = [name for name in OWN_LISTINGS if name != "pythonic"]
+    prompts = {name: choose(facts(TURNS), name).render(ask) for name in names}
     assert len(set(prompts.values())) == 4
     line = '{"name": "a", "description": "one | two\\nthree", "parameters"'
     for name, prompt in prompts.items():
         layout, _, language = name.partition("_")
         assert (line in prompt, "| --- |" in prompt) == (layout == "json", layout == "table")
         assert ("工具" in prompt, "tools" in prompt) == (language == "zh", language == "en")
+
+
+ITEMS = {"type": "array", "items": {"type": "string"}}
+PARAMETERS = {
+    "type": "object",
+    "properties": {
+        "names": ITEMS,
+        "points": {
+            "type": "array",
+            "items": {"type": "array", "maxItems": 2},
+            "description": "x\ny",
+        },
+        "deep": {"type": "boolean", "default": False},
+        "any": True,
+        "either": {"anyOf": [{"type": "string"}, {"type": "null"}], "title": "Either"},
+        "size": {"type": "integer", "minimum": 1, "default": 2},
+    },
+    "required": ["names", "size"],
+    "additionalProperties": {"type": "string"},
+}
+
+
+def test_what_a_signature_cannot_say_stands_behind_the_description() -> None:
+    tool = Tool("f", "Does\nthings.", PARAMETERS)
+    prompt = choose(facts(TURNS), "pythonic").render(Conversation((Message("user", "x"),), (tool,)))
+    assert prompt.startswith(
+        "<|im_start|>system\nThese functions can be called:\n\n"
+        "- f(names: list[str], points: list = None, deep: bool = False, any: Any = None,"
+        " either: Any = None, size: int): Does things.\n"
+        '  points: x y {"items": {"type": "array", "maxItems": 2}}\n'
+        '  either: {"anyOf": [{"type": "string"}, {"type": "null"}], "title": "Either"}\n'
+        '  size: {"minimum": 1, "default": 2}\n'
+        '  {"additionalProperties": {"type": "string"}}\n\nFirst decide'
+    )
+
+
+def test_a_history_has_the_calls_in_a_list() -> None:
+    prompt = choose(facts(TURNS), "pythonic").render(LOOP)
+    assert '<|im_start|>assistant\n[get_weather(city="Porto", unit="C")]<|im_end|>' in prompt
 
 
 @pytest.mark.parametrize("name", OWN_LISTINGS)

@@ -37,6 +37,7 @@ def test_what_is_honoured_is_read() -> None:
         "chat_template_kwargs": {"enable_thinking": False},
         "prompt_template": "table_zh",
         "tool_call_bias": -2.5,
+        "fit_question": True,
         "parallel_tool_calls": False,
     }
     request = ask(**given)
@@ -68,6 +69,7 @@ def test_what_is_honoured_is_read() -> None:
         ("logit_bias", [5, {"word": 1}, {"-1": 1}, {"5": 101}, {"5": "x"}, {"5": True}]),
         ("reasoning_effort", ["maximal", 3]),
         ("tool_call_bias", [-100.5, 101, True, "1", [1]]),
+        ("fit_question", ["yes", 1, [True]]),
         ("prompt_template", ["../etc/passwd", "/x", "", "a\n", 5]),
         ("chat_template_kwargs", [5, {"messages": []}, {"self": 1}, {"a b": 1}]),
         ("model", ["", 5, None]),

@@ -1,0 +1,104 @@
+"""The fit question: does one of the tools do what the user asks for? Asked before the answer.
+
+Where an answer begins, small models lean towards a call whatever is offered. Asked outright, they
+know better. How much the answer leans to yes or no is added to the bias of calls against text
+(`server/call_bias.py`). The cost is a prefill of the question, as the rest of the prompt is needed
+for the answer too, and one token.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from prompts.conversation import Conversation
+from server.engine.engine import Engine
+from server.engine.sampler import Allowed, Logits, Sampling
+from server.engine.sequence import Job
+from server.engine.vocabulary import Vocabulary
+from server.errors import TimedOut
+
+QUESTION = "Can one of the functions do this? Answer yes or no."
+WORDS = (b"yes", b"no")
+AROUND = b" \t\n\"'*"
+
+
+def asks_for_fit(conversation: Conversation) -> bool:
+    """Whether a user has the last word: after a result the question would be another one."""
+    return bool(conversation.messages) and conversation.messages[-1].role == "user"
+
+
+def with_question(conversation: Conversation) -> Conversation:
+    """The conversation with the question behind the user's last words."""
+    *before, last = conversation.messages
+    asked = replace(last, content=f"{last.content}\n\n{QUESTION}")
+    return replace(conversation, messages=(*before, asked))
+
+
+class FitQuestion:
+    """Asks one model; `vocabulary` is its own."""
+
+    def __init__(self, engine: Engine, vocabulary: Vocabulary) -> None:
+        self._engine = engine
+        bare = [piece.strip(AROUND).lower() for piece in vocabulary.pieces]
+        # Or what begins them, where a vocabulary has the words in pieces only.
+        self._yes, self._no = (
+            np.flatnonzero([bool(piece) and word.startswith(piece) for piece in bare])
+            for word in WORDS
+        )
+
+    async def margin(self, prompt: list[int], timeout_s: float | None) -> float:
+        """By how much the logit of yes is above that of no, after a prompt with the question.
+
+        Raises Busy, ShuttingDown, TimedOut.
+        """
+        probe = _Probe()
+        job = Job(prompt=prompt, constraint=probe, sampling=Sampling(temperature=0), max_tokens=1)
+        generation = await self._engine.submit(job)
+        try:
+            async for _ in generation.updates(timeout_s):
+                pass
+        except TimeoutError:
+            raise TimedOut(f"the request took longer than {timeout_s:g} s") from None
+        finally:
+            generation.cancel()
+        assert probe.logits is not None
+        return float(probe.logits[self._yes].max() - probe.logits[self._no].max())
+
+
+class _Probe:
+    """Implements the engine's TokenConstraint: any one token, whose logits are kept."""
+
+    def __init__(self) -> None:
+        self.logits: Logits | None = None
+
+    def weigh(self, logits: Logits) -> Logits:
+        if self.logits is None:
+            self.logits = logits.copy()
+        return logits
+
+    def forced(self) -> list[int]:
+        return []
+
+    def allows(self, token: int) -> bool:
+        return True
+
+    def mask(self) -> Allowed:
+        assert self.logits is not None
+        return np.ones(len(self.logits), np.bool_)
+
+    def accept(self, token: int) -> None:
+        pass
+
+    def finished(self) -> bool:
+        return False
+
+    def held(self) -> int:
+        return 0
+
+    def take_back(self) -> int:
+        return 0
+
+    def likely(self, limit: int) -> list[int]:
+        return []
