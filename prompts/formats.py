@@ -62,6 +62,19 @@ PYTHONIC = ToolFormat(
     ),
 )
 
+# The same with the arguments as JSON, which a grammar holds to any schema.
+CALL_LIST = replace(
+    PYTHONIC,
+    name="call_list",
+    args=JSON,
+    loose=(
+        Loose("", "", PYTHON_CALL),
+        Loose("```python\n[", "]\n```", PYTHON_CALL, sep=", "),
+        Loose("```python\n", "\n```", PYTHON_CALL),
+        Loose("```json\n[", "]\n```", PYTHON_CALL, sep=", "),
+    ),
+)
+
 HERMES = ToolFormat(
     "hermes",
     f"<tool_call>\n{NAME_ARGUMENTS}\n</tool_call>",
@@ -420,6 +433,7 @@ ROWS: tuple[ToolFormat, ...] = (
         end=("<|im_end|>",),
     ),
     PYTHONIC,
+    CALL_LIST,
     GENERIC,
 )
 

@@ -10,7 +10,15 @@ from prompts.budget import TemplateFailed
 from prompts.canned import CANNED
 from prompts.detect import Recognised, recognise
 from prompts.facts import ModelFacts
-from prompts.formats import BARE_JSON, GENERIC, HERMES, LLAMA3_JSON, PYTHONIC, ToolFormat
+from prompts.formats import (
+    BARE_JSON,
+    CALL_LIST,
+    GENERIC,
+    HERMES,
+    LLAMA3_JSON,
+    PYTHONIC,
+    ToolFormat,
+)
 from prompts.guard import Guard
 from prompts.probe import probe
 from prompts.render import Layout, Listing, Renderer
@@ -69,7 +77,8 @@ OWN_LISTINGS = {
         OwnListing("table_zh", "article_zh", "table", "any model: a table, told in Chinese"),
         OwnListing("json_en", "article_en", "json", "any model: JSON lines, told in English"),
         OwnListing("json_zh", "article_zh", "json", "any model: JSON lines, told in Chinese"),
-        OwnListing("pythonic", "pythonic", "json", "any model: Python's signatures", PYTHONIC),
+        OwnListing("signatures", "signatures", "json", "any model: a list of calls", CALL_LIST),
+        OwnListing("pythonic", "signatures", "json", "the same, in Python's notation", PYTHONIC),
     )
 }
 NAMES = (*OWN_TEMPLATES, *OWN_LISTINGS)

@@ -7,6 +7,7 @@ from prompts.formats import HERMES, LLAMA3_JSON, ROWS, row_named
 from server.surface import flexible, surfaces
 
 NAMES = ("a", "a.b", "a-b")
+LISTS = ("pythonic", "call_list")
 
 
 def test_the_native_way_comes_first_and_alone_is_exact() -> None:
@@ -31,6 +32,7 @@ def test_the_native_way_comes_first_and_alone_is_exact() -> None:
         ("functionary_v32", [">>>"]),
         ("generic", ["", "", "", ""]),
         ("pythonic", ["", "", "", ""]),
+        ("call_list", ["", "", "", "", ""]),
     ],
 )
 def test_markers_open_by_themselves(row: str, markers: list[str]) -> None:
@@ -47,8 +49,9 @@ def test_a_fence_or_a_brace_opens_only_with_a_name() -> None:
     assert not regex.fullmatch(fence.opening(NAMES), b'```json\n{"name": "a')
 
 
-def test_a_list_of_calls_in_python_opens_with_a_name() -> None:
-    native, bare, fence, _ = surfaces(row_named("pythonic"))
+@pytest.mark.parametrize("row", LISTS)
+def test_a_list_of_calls_opens_with_a_name(row: str) -> None:
+    native, bare, fence, *_ = surfaces(row_named(row))
     first = native.first_opening()
     assert first
     assert regex.match(first, b"[anything(")
@@ -58,7 +61,8 @@ def test_a_list_of_calls_in_python_opens_with_a_name() -> None:
     assert not regex.fullmatch(native.opening(NAMES), b"[other(")
     assert regex.fullmatch(fence.opening(NAMES), b"```python\n[a(")
     assert bare.bare
-    assert not any(way.bare for row in ROWS for way in surfaces(row) if row.name != "pythonic")
+    others = [each for each in ROWS if each.name not in LISTS]
+    assert not any(way.bare for each in others for way in surfaces(each))
 
 
 def test_a_marker_is_a_token_where_the_vocabulary_has_it() -> None:

@@ -145,8 +145,8 @@ def test_presence_needs_the_exact_size_where_it_is_known(tmp_path: Path) -> None
 
 
 def test_the_fit_question_is_by_template() -> None:
-    [entry] = parse_catalog(ENTRY + 'fit_question = ["pythonic"]').models
-    assert entry.fit_question == ("pythonic",)
+    [entry] = parse_catalog(ENTRY + 'fit_question = ["signatures"]').models
+    assert entry.fit_question == ("signatures",)
     assert parse_catalog(ENTRY).models[0].fit_question == ()
 
 

@@ -18,6 +18,7 @@ from server import config
 from server.errors import SetupError
 from tests.prompts.helpers import OFFICIAL, WEATHER, facts, user
 
+SIGNATURES = ("signatures", "pythonic")
 CALL = PastCall("id1", "get_weather", {"city": "Porto", "unit": "C"})
 LOOP = Conversation(
     (
@@ -47,7 +48,7 @@ def test_all_that_a_schema_says_reaches_the_prompt(name: str) -> None:
     compact = " ".join(prompt.split()).replace("[ ", "[").replace(" ]", "]")
     for part in ("get_weather", "Weather of a city.", "city", "its name", "Porto"):
         assert part in prompt
-    if name == "pythonic":
+    if name in SIGNATURES:
         assert '(city: str, unit: Literal["C", "F"] = "C")' in prompt
     else:
         assert '"required": ["city"]' in compact
@@ -142,7 +143,7 @@ def test_the_table_of_the_article_stands_in_the_turns_of_the_model() -> None:
 
 def test_listings_differ_in_one_thing_each() -> None:
     ask = Conversation((Message("user", "hi"),), (ODD,))
-    names = [name for name in OWN_LISTINGS if name != "pythonic"]
+    names = [name for name in OWN_LISTINGS if name not in SIGNATURES]
     prompts = {name: choose(facts(TURNS), name).render(ask) for name in names}
     assert len(set(prompts.values())) == 4
     line = '{"name": "a", "description": "one | two\\nthree", "parameters"'
@@ -174,7 +175,8 @@ PARAMETERS = {
 
 def test_what_a_signature_cannot_say_stands_behind_the_description() -> None:
     tool = Tool("f", "Does\nthings.", PARAMETERS)
-    prompt = choose(facts(TURNS), "pythonic").render(Conversation((Message("user", "x"),), (tool,)))
+    ask = Conversation((Message("user", "x"),), (tool,))
+    prompt = choose(facts(TURNS), "signatures").render(ask)
     assert prompt.startswith(
         "<|im_start|>system\nThese functions can be called:\n\n"
         "- f(names: list[str], points: list = None, deep: bool = False, any: Any = None,"
@@ -187,8 +189,12 @@ def test_what_a_signature_cannot_say_stands_behind_the_description() -> None:
 
 
 def test_a_history_has_the_calls_in_a_list() -> None:
-    prompt = choose(facts(TURNS), "pythonic").render(LOOP)
-    assert '<|im_start|>assistant\n[get_weather(city="Porto", unit="C")]<|im_end|>' in prompt
+    for name, written in (
+        ("signatures", '[get_weather({"city": "Porto", "unit": "C"})]'),
+        ("pythonic", '[get_weather(city="Porto", unit="C")]'),
+    ):
+        prompt = choose(facts(TURNS), name).render(LOOP)
+        assert f"<|im_start|>assistant\n{written}<|im_end|>" in prompt
 
 
 @pytest.mark.parametrize("name", OWN_LISTINGS)
