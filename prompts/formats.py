@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from prompts.own_formats import CALL_LIST, GENERIC, NAME_ARGUMENTS, PYTHONIC
 from prompts.payloads import JSON, Keywords, Quoted, Tags
 from prompts.tool_format import Ids, Loose, ToolFormat, render_call, render_calls
 
 __all__ = [
-    "BARE_JSON",
     "GENERIC",
     "HERMES",
     "LLAMA3_JSON",
-    "PYTHONIC",
     "ROWS",
     "Ids",
     "Loose",
@@ -22,58 +21,11 @@ __all__ = [
     "row_named",
 ]
 
-NAME_ARGUMENTS = '{"name": "«name»", "arguments": «args»}'
 NAME_PARAMETERS = '{"name": "«name»", "parameters": «args»}'
 NAME_ARGUMENTS_ID = '{"name": "«name»", "arguments": «args», "id": "«id»"}'
 DSML_INVOKE = '<｜DSML｜invoke name="«name»">\n«args»</｜DSML｜invoke>\n'
 DSML_PARAMETER = '<｜DSML｜parameter name="«key»" string="«isstr»">«value»</｜DSML｜parameter>\n'
 THINK = ("<think>", "</think>")
-
-# The last resort: also for models without any chat template.
-GENERIC = ToolFormat(
-    "generic",
-    NAME_ARGUMENTS,
-    sep="\n",
-    end=("\n### ",),
-    loose=(Loose("```json\n", "\n```", NAME_ARGUMENTS), Loose("```\n", "\n```", NAME_ARGUMENTS)),
-)
-
-# In a model's own turns, where we ask for JSON and nothing else. Many were trained on tags.
-BARE_JSON = replace(
-    GENERIC,
-    name="bare_json",
-    end=(),
-    loose=(*GENERIC.loose, Loose("<tool_call>\n", "\n</tool_call>", NAME_ARGUMENTS)),
-)
-
-# Python's calls in a list, which models for code write as they write code: one for each thing that
-# is asked for, where with an object a line the small ones stop after the first.
-PYTHON_CALL = "«name»(«args»)"
-PYTHONIC = ToolFormat(
-    "pythonic",
-    PYTHON_CALL,
-    section=("[", "]"),
-    sep=", ",
-    args=Keywords('"'),
-    loose=(
-        Loose("", "", PYTHON_CALL),
-        Loose("```python\n[", "]\n```", PYTHON_CALL, sep=", "),
-        Loose("```python\n", "\n```", PYTHON_CALL),
-    ),
-)
-
-# The same with the arguments as JSON, which a grammar holds to any schema.
-CALL_LIST = replace(
-    PYTHONIC,
-    name="call_list",
-    args=JSON,
-    loose=(
-        Loose("", "", PYTHON_CALL),
-        Loose("```python\n[", "]\n```", PYTHON_CALL, sep=", "),
-        Loose("```python\n", "\n```", PYTHON_CALL),
-        Loose("```json\n[", "]\n```", PYTHON_CALL, sep=", "),
-    ),
-)
 
 HERMES = ToolFormat(
     "hermes",

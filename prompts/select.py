@@ -10,16 +10,9 @@ from prompts.budget import TemplateFailed
 from prompts.canned import CANNED
 from prompts.detect import Recognised, recognise
 from prompts.facts import ModelFacts
-from prompts.formats import (
-    BARE_JSON,
-    CALL_LIST,
-    GENERIC,
-    HERMES,
-    LLAMA3_JSON,
-    PYTHONIC,
-    ToolFormat,
-)
+from prompts.formats import HERMES, LLAMA3_JSON, ToolFormat
 from prompts.guard import Guard
+from prompts.own_formats import BARE_JSON, CALL_LIST, GENERIC, PYTHONIC
 from prompts.probe import probe
 from prompts.render import Layout, Listing, Renderer
 from prompts.sandbox import TEMPLATES, ChatTemplate

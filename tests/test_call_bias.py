@@ -13,6 +13,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from prompts.formats import GENERIC, HERMES, ToolFormat
+from prompts.own_formats import CALL_LIST
 from server.call_bias import CallBias
 from server.constraint import Constraint, ConstraintCompiler
 from server.engine.sampler import Logits
@@ -104,7 +105,7 @@ def test_openers_are_what_may_begin_a_call_also_after_white_space() -> None:
 
 
 @hypothesis_settings(deadline=None, max_examples=40)
-@given(st.integers(0, 2**32), st.sampled_from([HERMES, GENERIC]))
+@given(st.integers(0, 2**32), st.sampled_from([HERMES, GENERIC, CALL_LIST]))
 def test_every_call_begins_with_an_opener(seed: int, row: ToolFormat) -> None:
     choose = any_token(Random(seed), VOCABULARY, 0)
     driven = drive(constraint(row, "required"), VOCABULARY, choose, max_tokens=1)
@@ -122,11 +123,11 @@ def test_where_it_is_decided_nothing_opens(mode: Mode) -> None:
 
 
 @hypothesis_settings(deadline=None, max_examples=60)
-@given(st.integers(0, 2**32), st.sampled_from([HERMES, GENERIC]))
+@given(st.integers(0, 2**32), st.sampled_from([HERMES, GENERIC, CALL_LIST]))
 def test_then_no_text_is_a_call_and_the_grammar_is_never_stuck(seed: int, row: ToolFormat) -> None:
     random = Random(seed)
     guide = constraint(row).guide(bias=(bias := constraint(row).bias(-20)))
-    guide.weigh(logits_of({IDS[b"{"]: 5}, len(VOCABULARY)))
+    guide.weigh(logits_of({IDS[b"{"]: 5, IDS[b"["]: 5}, len(VOCABULARY)))
     guide.accept(IDS[b"e"])
     assert bias.prevented
     text = b"e"

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from prompts.formats import GENERIC, HERMES, ToolFormat
+from prompts.own_formats import CALL_LIST
 from server.constraint import Constraint, ConstraintCompiler
 from server.engine.sampler import Allowed
 from server.engine.vocabulary import Vocabulary
@@ -122,13 +123,13 @@ def test_the_search_hardly_ever_gives_up() -> None:
 
 
 @settings(deadline=None, max_examples=30)
-@given(SEEDS, st.sampled_from([HERMES, GENERIC]))
+@given(SEEDS, st.sampled_from([HERMES, GENERIC, CALL_LIST]))
 def test_where_text_is_allowed_calls_hold_too(seed: int, row: ToolFormat) -> None:
     random = Random(seed)
     tool = Callee("f", SchemaMaker(random).parameters(), "")
     constraint = constraint_of(tool, row=row, mode="auto", parallel=True)
     vocabulary = vocabularies()[True]
-    wanted = ["```json\n", '{"name": "', "f", "Hi.\n", "\n"]
+    wanted = ["```json\n", '{"name": "', "f", "[", "(", "Hi.\n", "\n"]
     starts = [
         token for token, piece in enumerate(vocabulary.pieces) if piece.decode("latin1") in wanted
     ]

@@ -15,6 +15,7 @@ from random import Random
 import pytest
 
 from prompts.formats import GENERIC, HERMES, ToolFormat
+from prompts.own_formats import CALL_LIST
 from server.constraint import ConstraintCompiler
 from server.engine.engine import Engine, EngineOptions
 from server.engine.runner import LlamaRunner, RunnerOptions
@@ -58,7 +59,7 @@ class Request:
         )
         named = random.random() < 0.3
         mode: Mode = "required" if named else random.choice(MODES)
-        row = random.choice([HERMES, HERMES, GENERIC])
+        row = random.choice([HERMES, HERMES, GENERIC, CALL_LIST])
         return cls(seed, row, mode, tools[:1] if named else tools, named)
 
     @property

@@ -35,6 +35,7 @@ examples:
   callwright bench calibrate --model qwen2.5-coder-1.5b-instruct
   callwright bench calibrate http://127.0.0.1:8080 --template native generic --rows 60
   callwright bench calibrate --dataset cases/ --skip 0 --keep 0.99
+  CALLWRIGHT_FIT_QUESTION=true callwright bench calibrate     # with the fit question's part
 """
 CONTEXT_LENGTH = 8192  # one request at a time
 DATASETS = ("bfcl:simple_python", "bfcl:multiple", "bfcl:irrelevance")
