@@ -127,7 +127,8 @@ def test_where_it_is_decided_nothing_opens(mode: Mode) -> None:
 def test_then_no_text_is_a_call_and_the_grammar_is_never_stuck(seed: int, row: ToolFormat) -> None:
     random = Random(seed)
     guide = constraint(row).guide(bias=(bias := constraint(row).bias(-20)))
-    guide.weigh(logits_of({IDS[b"{"]: 5, IDS[b"["]: 5}, len(VOCABULARY)))
+    opener = IDS[b"[" if row is CALL_LIST else b"{"]
+    guide.weigh(logits_of({opener: 5}, len(VOCABULARY)))
     guide.accept(IDS[b"e"])
     assert bias.prevented
     text = b"e"
