@@ -35,6 +35,7 @@ PYTHONIC = ToolFormat(
     section=("[", "]"),
     sep=", ",
     args=Keywords('"'),
+    leads=True,
     loose=(
         Loose("", "", PYTHON_CALL),
         Loose("```python\n[", "]\n```", PYTHON_CALL, sep=", "),

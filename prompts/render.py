@@ -88,9 +88,12 @@ class Renderer:
         `continues`: it ends in a text that the answer goes on with.
         """
         row, opening = self.row, self.row.section[0]
-        if opening and prompt.endswith(opening):
+        if continues:  # nothing is an opening because it comes first
+            loose = tuple(way for way in row.loose if way.open + way.call.partition("«")[0])
+            row = replace(row, text=("", ""), leads=False, loose=loose)
+        if opening and prompt.endswith(opening) and not self.row.leads:
             row = replace(row, section=("", row.section[1]))
-        return replace(row, text=("", "")) if continues and row.text[0] else row
+        return row
 
     def in_shape(
         self, guarded: Conversation, traits: TemplateTraits, *, generation: bool = True
@@ -159,8 +162,17 @@ class Renderer:
 
     def _listing(self, guarded: Conversation) -> str:
         tools = [tool_dict(tool) for tool in guarded.tools]
-        variables = {"tools": tools, "layout": self.listing.layout}
+        required = [tool["function"]["parameters"].get("required") for tool in tools]
+        variables = {
+            "tools": tools,
+            "layout": self.listing.layout,
+            "needed": [dict.fromkeys(names if _is_names(names) else ()) for names in required],
+        }
         return self.listing.template.render({**_call_example(self.row), **variables})
+
+
+def _is_names(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(name, str) for name in value)
 
 
 def _is_typed(tool: Tool) -> bool:

@@ -47,7 +47,8 @@ class ToolFormat:
     `efforts` are the family's words for little, usual and much of it. `end` are texts that end a
     turn besides EOS: a token where the vocabulary has it, a stop string otherwise. `written` is a
     call as the models write it, where the history has it otherwise; `text` stands around an answer
-    in words. `max_calls` 0 is no limit. `quirks` is what rendering cannot find ("thinking_key":
+    in words. `leads`: an answer that begins with the section and a letter is a call, whatever the
+    name. `max_calls` 0 is no limit. `quirks` is what rendering cannot find ("thinking_key":
     history has reasoning as `thinking`).
     """
 
@@ -65,6 +66,7 @@ class ToolFormat:
     efforts: tuple[str, ...] = ()
     ids: Ids = "none"
     quirks: frozenset[str] = frozenset()
+    leads: bool = False
     loose: tuple[Loose, ...] = ()
 
 

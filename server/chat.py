@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
+from prompts.conversation import Conversation
 from prompts.guard import GUARD
 from prompts.render import Renderer
 from prompts.tool_format import ToolFormat
@@ -180,11 +181,14 @@ class ChatService:
         conversation = to_conversation(request)
         if not self._asks(request, renderer) or not asks_for_fit(conversation):
             return 0.0
-        text = renderer.render(with_question(conversation))
-        prompt = self._vocabulary.encode_prompt(text, GUARD)
+        prompt = await asyncio.to_thread(self._fit_prompt, conversation, renderer)
         if len(prompt) >= self._context_length:
             return 0.0
         return await self._fit.margin(prompt, self._settings.request_timeout_s or None)
+
+    def _fit_prompt(self, conversation: Conversation, renderer: Renderer) -> list[int]:
+        text = renderer.render(with_question(conversation))
+        return self._vocabulary.encode_prompt(text, GUARD)
 
     def _lookup(self, prompt: list[int]) -> Lookup | None:
         limit = self._settings.lookup_tokens

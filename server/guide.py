@@ -135,7 +135,7 @@ class Guide:
         token. White space before an opening may belong to it.
         """
         vocabulary = self._rules.vocabulary
-        bare = text.lstrip(b" \t\n")
+        bare = text.lstrip()
         for begin in range(len(text) - len(bare), -1, -1):
             tokens = vocabulary.encode_text(text[begin:])
             if self._fits(tokens):

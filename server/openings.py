@@ -9,7 +9,9 @@ import regex
 
 # Openings count at the beginning of a line only: text may mention them elsewhere.
 LINE_START = rb"(?<![^\n])[ \t]{0,8}"
-START = rb"(?<=\A\s{0,8})"
+# Where nothing but white space was before, however much: what stands before this text, such as
+# thinking, may have taken some of it.
+START = rb"\s*"
 
 
 @dataclass(frozen=True)
@@ -37,9 +39,8 @@ class OpeningFinder:
         parts = [b"(?:%s)" % pattern for pattern in anywhere]
         if patterns:
             parts.append(LINE_START + b"(?:" + b"|".join(patterns) + b")")
-        self._later = regex.compile(b"|".join(parts)) if parts else None
-        if first:
-            parts.append(START + b"(?:" + b"|".join(first) + b")")
+        starts = b"|".join((*patterns, *first))
+        self._start = regex.compile(START + b"(?:" + starts + b")") if starts else None
         self._pattern = regex.compile(b"|".join(parts)) if parts else None
         self._context = b""  # the last byte that was given away: is the next one on a new line?
         self._held = b""
@@ -55,11 +56,12 @@ class OpeningFinder:
         match = self._search(text)
         if match is None:
             return self._give(text, len(text))
-        start = match.start() - len(self._context)
+        before = len(self._context) if match.re is self._pattern else 0
+        start = match.start() - before
         if match.partial:
             return self._give(text, start)
         self._held = b""
-        return Found(text[:start], match, text[match.end() - len(self._context) :])
+        return Found(text[:start], match, text[match.end() - before :])
 
     @property
     def held(self) -> bytes:
@@ -67,6 +69,8 @@ class OpeningFinder:
         return self._held
 
     def _search(self, text: bytes) -> regex.Match[bytes] | None:
+        if self._start and (match := self._start.match(text, partial=True)):
+            return match
         if self._pattern is None:
             return None
         return self._pattern.search(self._context + text, pos=len(self._context), partial=True)
@@ -76,5 +80,5 @@ class OpeningFinder:
         if given:
             self._context = given[-1:]
         if given.strip():
-            self._pattern = self._later
+            self._start = None
         return given

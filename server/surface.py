@@ -29,7 +29,8 @@ class Surface:
 
     `literal`: markers are spelled as text even if they are vocabulary entries. `native`: the
     family's own way, in exactly one spelling; the others allow white space as JSON does up to the
-    name of the tool. `args` is the notation of the arguments.
+    name of the tool. `args` is the notation of the arguments. `leads`: an answer that begins with the
+    prefix and a letter is a call, whatever the name.
     """
 
     open: str
@@ -40,6 +41,7 @@ class Surface:
     literal: bool
     native: bool
     args: Payload
+    leads: bool = False
 
     @property
     def prefix(self) -> str:
@@ -65,12 +67,12 @@ class Surface:
         return not self.literal and any(self.marker.startswith(token) for token in tokens)
 
     def first_opening(self) -> bytes | None:
-        """A pattern for text with which no answer in words begins, if there is one.
+        """A pattern for text with which no answer in words begins, if this `leads`.
 
         `[name` begins a list of calls, whatever the name. A list of other values in JSON does not
         look like that.
         """
-        return rb"\[[ \n]{0,8}[A-Za-z_]" if self.native and self.prefix == "[" else None
+        return re.escape(self.prefix).encode() + rb"[A-Za-z_]" if self.leads else None
 
     def opening(self, names: Sequence[str]) -> bytes:
         """A pattern for the text at which the constraint takes over."""
@@ -120,6 +122,7 @@ def surfaces(row: ToolFormat) -> tuple[Surface, ...]:
         literal=False,
         native=True,
         args=row.args,
+        leads=row.leads,
     )
     simple = native.marker or not native.call.startswith("{")
     ways = row.loose if simple else (Loose("", "", native.call), *row.loose)

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from prompts.formats import HERMES, ToolFormat, row_named
+from prompts.own_formats import CALL_LIST
 from server.constraint import Constraint, ConstraintCompiler
 from server.engine.vocabulary import Vocabulary
 from server.events import Event, Reasoning
@@ -119,6 +120,42 @@ def test_text_comes_after_thinking(tags: bool) -> None:
     made = held(HERMES, "auto", "inside", tags=tags)
     data = written(made, parts_of("Hm.\n\nWell.\n</think>\n\nHello!\n", tags=tags), 1, tags=tags)
     assert split(events_of(made.parser(), data, 2)) == ("Hm.\n\nWell.", "Hello!\n", ())
+
+
+THINKING_LIST = replace(CALL_LIST, reasoning=HERMES.reasoning)
+JSON_CALL = '{"name": "get_weather", "arguments": {"city": "Porto"}}'
+LIST_CALL = '[get_weather({"city": "Porto"})]'
+
+
+@settings(deadline=None, max_examples=80)
+@given(
+    st.sampled_from(
+        [(HERMES, JSON_CALL), (THINKING_LIST, LIST_CALL), (THINKING_LIST, LIST_CALL[1:])]
+    ),
+    st.text(" \n\t\r", max_size=24),
+    st.booleans(),
+)
+def test_white_space_after_thinking_hides_no_call_from_the_grammar(
+    way: tuple[ToolFormat, str], gap: str, wrong: bool
+) -> None:
+    row, said = way
+    made = held(row, "auto", "inside", tags=False)
+    words, guide = vocabulary(tags=False), made.guide()
+    written = b"hm</think>"
+    for token in words.encode_text(written):
+        guide.accept(token)
+    text = gap + (said.replace('"city"', '"town"') if wrong else said)
+    for byte in text.encode():
+        [token] = words.encode_text(bytes([byte]))
+        if not guide.allows(token):
+            break
+        guide.accept(token)
+        written += bytes([byte])
+    for size in (1, 1000):
+        calls = split(events_of(made.parser(), written, size))[2]
+        assert not (calls and guide.free)
+        if not wrong:
+            assert calls == (("get_weather", '{"city": "Porto"}'),)
 
 
 @pytest.mark.parametrize("mode", MODES)
