@@ -75,6 +75,7 @@ class CatalogEntry:
     """One model file. Sizes are bytes; `size` and `sha256` are either both known or both None.
 
     `tool_call_bias` is what `callwright bench calibrate` proposes, by the name of the template;
+    `more_calls_bias` is what was measured for going on with a list of calls, by template, too.
     `fit_question` has those with which it pays to ask first whether a tool fits.
     """
 
@@ -91,6 +92,9 @@ class CatalogEntry:
     sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
     prompt_template: str | None = None
     tool_call_bias: Mapping[str, Annotated[float, Field(ge=-100, le=100)]] = field(
+        default_factory=dict
+    )
+    more_calls_bias: Mapping[str, Annotated[float, Field(ge=-100, le=100)]] = field(
         default_factory=dict
     )
     fit_question: tuple[str, ...] = ()

@@ -74,6 +74,7 @@ def assemble(
         renderers=Renderers(facts, _template(settings, model)),
         context_length=runner.context_length,
         call_biases=model.entry.tool_call_bias if model.entry else {},
+        more_calls_biases=model.entry.more_calls_bias if model.entry else {},
         fit_questions=model.entry.fit_question if model.entry else (),
     )
     completion = CompletionService(

@@ -41,8 +41,8 @@ log = logging.getLogger(__name__)
 class ChatService:
     """Answers chat requests with one model.
 
-    `call_biases` are the model's, by template; with those of `fit_questions` it is asked first
-    whether a tool fits.
+    `call_biases` and `more_calls_biases` are the model's, by template; with those of
+    `fit_questions` it is asked first whether a tool fits.
     """
 
     def __init__(
@@ -55,7 +55,8 @@ class ChatService:
         renderers: Renderers,
         context_length: int,
         call_biases: Mapping[str, float],
-        fit_questions: Collection[str] = (),
+        more_calls_biases: Mapping[str, float],
+        fit_questions: Collection[str],
     ) -> None:
         self._settings = settings
         self._engine = engine
@@ -63,6 +64,7 @@ class ChatService:
         self._vocabulary = vocabulary
         self._renderers = renderers
         self._call_biases = call_biases
+        self._more_calls_biases = more_calls_biases
         self._fit_questions = fit_questions
         self._fit = FitQuestion(engine, vocabulary)
         self._thoughts = ThoughtsMaker(vocabulary)
@@ -99,10 +101,14 @@ class ChatService:
         bias_by = self._bias_by(request, renderer, constraint)
         fit = await self._fit_margin(request, renderer) if bias_by is not None else 0.0
 
+        more_by = self._settings.more_calls_bias
+        if more_by is None:
+            more_by = self._more_calls_biases.get(renderer.template_name, 0.0)
+
         async def begun() -> AsyncGenerator[Answer, None]:
             for index in range(request.n):
                 bias = None if bias_by is None else constraint.bias(bias_by, fit)
-                guide = constraint.guide(self._lookup(prompt), bias)
+                guide = constraint.guide(self._lookup(prompt), bias, more_by)
                 thinking = Thinking(guide, thoughts) if thoughts else None
                 held = thinking or guide
                 ending = Ending(held, ends, self._vocabulary.end) if ends != Ends() else None
@@ -182,13 +188,14 @@ class ChatService:
         if not self._asks(request, renderer) or not asks_for_fit(conversation):
             return 0.0
         prompt = await asyncio.to_thread(self._fit_prompt, conversation, renderer)
-        if len(prompt) >= self._context_length:
+        if not 0 < len(prompt) < self._context_length:
             return 0.0
         return await self._fit.margin(prompt, self._settings.request_timeout_s or None)
 
     def _fit_prompt(self, conversation: Conversation, renderer: Renderer) -> list[int]:
+        """Empty where the model would think before it says yes or no."""
         text = renderer.render(with_question(conversation))
-        return self._vocabulary.encode_prompt(text, GUARD)
+        return [] if renderer.thinking(text) else self._vocabulary.encode_prompt(text, GUARD)
 
     def _lookup(self, prompt: list[int]) -> Lookup | None:
         limit = self._settings.lookup_tokens

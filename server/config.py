@@ -127,6 +127,13 @@ class Settings(BaseSettings):
         " for the model, else 0",
     )
 
+    more_calls_bias: float | None = Field(
+        None,
+        ge=-100,
+        le=100,
+        description="favours a further call over the end, where calls stand in a list; by default"
+        " what was measured for the model, else 0",
+    )
     fit_question: bool | None = Field(
         None,
         description="ask the model first whether a tool fits, in auto; by default where that was"

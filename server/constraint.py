@@ -95,8 +95,10 @@ class Constraint:
         self.guide()
         self.parser(new_id=str, stops=())
 
-    def guide(self, lookup: Lookup | None = None, bias: CallBias | None = None) -> Guide:
-        return Guide(self._rules, lookup, bias)
+    def guide(
+        self, lookup: Lookup | None = None, bias: CallBias | None = None, more_by: float = 0.0
+    ) -> Guide:
+        return Guide(self._rules, lookup, bias, more_by)
 
     @property
     def chooses(self) -> bool:
@@ -287,6 +289,11 @@ class ConstraintCompiler:
             text_opening=row.text[0],
             openers=self._openers.of(allowed_next(matcher.deep_copy(), len(self._vocabulary)))
             if free and matcher
+            else NOTHING,
+            goes_on=np.flatnonzero(
+                [piece.startswith(way.goes_on()) for piece in vocabulary.pieces]
+            ).astype(np.int64)
+            if matcher
             else NOTHING,
         )
 

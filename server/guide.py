@@ -20,17 +20,22 @@ class Guide:
     """Implements the engine's TokenConstraint."""
 
     def __init__(
-        self, rules: Rules, lookup: Lookup | None = None, bias: CallBias | None = None
+        self,
+        rules: Rules,
+        lookup: Lookup | None = None,
+        bias: CallBias | None = None,
+        more_by: float = 0.0,
     ) -> None:
         self._rules = rules
         self._lookup = lookup
         self._bias = bias
+        self._more_by = more_by
         self._finder = OpeningFinder(rules.openings, first=rules.first_openings)
         self._refused: set[int] = set()
         self._takeover: list[int] | None = None
         self._guided: Guided | None = None
         if rules.free is None:
-            self._guided = Guided(rules, [], lookup)
+            self._guided = self._enter([])
 
     @property
     def free(self) -> bool:
@@ -38,7 +43,9 @@ class Guide:
         return self._guided is None
 
     def weigh(self, logits: Logits) -> Logits:
-        return logits if self._guided or not self._bias else self._bias.weigh(logits)
+        if self._guided:
+            return self._guided.weigh(logits)
+        return self._bias.weigh(logits) if self._bias else logits
 
     def forced(self) -> list[int]:
         return self._guided.forced() if self._guided else []
@@ -150,18 +157,21 @@ class Guide:
         assert self._rules.matcher is not None
         return self._rules.matcher.validate_tokens(tokens) == len(tokens)
 
+    def _enter(self, prefix: list[int]) -> Guided:
+        return Guided(self._rules, prefix, self._lookup, self._more_by)
+
     def _accept_free(self, token: int) -> None:
         piece = self._rules.vocabulary.pieces[token]
         if self._bias:
             self._bias.accept(token, piece)
         if token in self._rules.triggers:
-            self._guided = Guided(self._rules, [], self._lookup)
+            self._guided = self._enter([])
             self._guided.accept(token)
         elif self._takeover is not None:
-            self._guided = Guided(self._rules, self._takeover, self._lookup)
+            self._guided = self._enter(self._takeover)
             self._guided.accept(token)
         elif self._opens(token) and (entry := self._entry(self._finder.held + piece)):
-            self._guided = Guided(self._rules, entry, self._lookup)
+            self._guided = self._enter(entry)
         else:
             self._finder.feed(piece)
         self._refused.clear()

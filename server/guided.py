@@ -19,7 +19,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from server.engine.sampler import Allowed
+from server.engine.sampler import Allowed, Logits
 from server.engine.vocabulary import Vocabulary
 from server.errors import ConstraintFailed
 from server.events import CallArguments, CallBegins
@@ -66,7 +66,8 @@ class Rules:
     beginning of a line, `first_openings` of the answer. `digits` has the number of digits with
     which a token begins. `parser` makes a parser of calls; `parameters` and `checks` are by tool,
     "" for an answer in JSON. `text_opening` is the text with which an answer in words begins, if
-    any. `openers` are the tokens with which a call may begin, where text may stand in its place.
+    any. `openers` are the tokens with which a call may begin, where text may stand in its place;
+    `goes_on` those that promise another call after one.
     """
 
     vocabulary: Vocabulary
@@ -82,13 +83,25 @@ class Rules:
     checks: Mapping[str, Check]
     text_opening: str
     openers: NDArray[np.int64]
+    goes_on: NDArray[np.int64]
 
 
 class Guided:
-    """The guided phase, from `prefix`: tokens of an opening that the free phase has let through."""
+    """The guided phase, from `prefix`: tokens of an opening that the free phase has let through.
 
-    def __init__(self, rules: Rules, prefix: list[int], lookup: Lookup | None = None) -> None:
+    `more_by` is added to the logits of what promises another call: small models end a list early,
+    but how likely they find it to go on tells apart whether it should.
+    """
+
+    def __init__(
+        self,
+        rules: Rules,
+        prefix: list[int],
+        lookup: Lookup | None = None,
+        more_by: float = 0.0,
+    ) -> None:
         self._rules = rules
+        self._more_by = more_by
         self._lookup = lookup
         self._prefix = prefix
         self._log: list[tuple[int, bool]] = []  # tokens, and whether they were a choice
@@ -120,6 +133,13 @@ class Guided:
         """In the back end's words, without its state, which quotes the answer."""
         why = self._matcher.get_error().partition("\n")[0]
         return ConstraintFailed(f"the grammar is stuck: {why[:200]}")
+
+    def weigh(self, logits: Logits) -> Logits:
+        if not self._more_by or not self._values.between_calls:
+            return logits
+        biased = logits.copy()
+        biased[self._rules.goes_on] += np.float32(self._more_by)
+        return biased
 
     def forced(self) -> list[int]:
         if self._bans.get(len(self._log)):

@@ -29,8 +29,8 @@ class Surface:
 
     `literal`: markers are spelled as text even if they are vocabulary entries. `native`: the
     family's own way, in exactly one spelling; the others allow white space as JSON does up to the
-    name of the tool. `args` is the notation of the arguments. `leads`: an answer that begins with the
-    prefix and a letter is a call, whatever the name.
+    name of the tool. `args` is the notation of the arguments. `leads`: an answer that begins with
+    the prefix and a letter is a call, whatever the name.
     """
 
     open: str
@@ -73,6 +73,16 @@ class Surface:
         look like that.
         """
         return re.escape(self.prefix).encode() + rb"[A-Za-z_]" if self.leads else None
+
+    def goes_on(self) -> tuple[bytes, ...]:
+        """The texts that promise another call after the arguments of one; none in most ways.
+
+        From each place in what is left of the call up to the first letter of what joins two.
+        """
+        if not self.sep.strip():
+            return ()
+        left = self.call.partition("«args»")[2].encode()
+        return tuple(left[at:] + self.sep.strip()[:1].encode() for at in range(len(left) + 1))
 
     def opening(self, names: Sequence[str]) -> bytes:
         """A pattern for the text at which the constraint takes over."""

@@ -72,6 +72,11 @@ class Values:
         left = self._parser.digits_left
         return min(left, self._answer.digits_left) if self._answer else left
 
+    @property
+    def between_calls(self) -> bool:
+        """Whether a call is finished and no other has begun."""
+        return self._name is None and bool(self._made)
+
     def held(self, length: int) -> int:
         """How many of the last tokens may still be taken back."""
         name = self._name if self._name is not None else "" if self._answer else None

@@ -102,6 +102,7 @@ def rig(
     context_length: int = 4096,
     max_sequences: int = 4,
     call_biases: Mapping[str, float] | None = None,
+    more_calls_biases: Mapping[str, float] | None = None,
     fit_questions: Sequence[str] = (),
     **values: Any,
 ) -> Rig:
@@ -134,6 +135,7 @@ def rig(
         renderers=_renderers(),
         context_length=context_length,
         call_biases=call_biases or {},
+        more_calls_biases=more_calls_biases or {},
         fit_questions=fit_questions,
     )
     completion = CompletionService(

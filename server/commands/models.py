@@ -204,6 +204,7 @@ def _catalog_facts(entry: CatalogEntry, models_dir: Path) -> dict[str, Any]:
         "context_length": entry.context_length,
         "prompt_template": entry.prompt_template,
         "tool_call_bias": dict(entry.tool_call_bias),
+        "more_calls_bias": dict(entry.more_calls_bias),
         "fit_question": list(entry.fit_question),
         "default": entry.default,
         "sources": [describe(source) for source in entry.sources],
