@@ -195,7 +195,11 @@ class ChatService:
     def _fit_prompt(self, conversation: Conversation, renderer: Renderer) -> list[int]:
         """Empty where the model would think before it says yes or no."""
         text = renderer.render(with_question(conversation))
-        return [] if renderer.thinking(text) else self._vocabulary.encode_prompt(text, GUARD)
+        return (
+            []
+            if renderer.thinking(text) == "inside"
+            else self._vocabulary.encode_prompt(text, GUARD)
+        )
 
     def _lookup(self, prompt: list[int]) -> Lookup | None:
         limit = self._settings.lookup_tokens
