@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,8 @@ class Openers:
     """Finds the tokens with which a call may begin, in the words of one vocabulary."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
+        self._pieces = vocabulary.pieces
+        self.beginning_with = cache(self._beginning_with)
         ids = {piece: token for token, piece in enumerate(vocabulary.pieces)}
         self._indented, self._bare = _table(
             [
@@ -39,6 +42,12 @@ class Openers:
         opens = first.copy()
         opens[self._indented] = first[self._bare]
         return np.flatnonzero(opens).astype(np.int64)
+
+    def _beginning_with(self, texts: tuple[bytes, ...]) -> NDArray[np.int64]:
+        """The ids of tokens that begin with one of some texts. Few rows have any."""
+        if not texts:
+            return np.empty(0, np.int64)
+        return np.flatnonzero([piece.startswith(texts) for piece in self._pieces]).astype(np.int64)
 
 
 def _table(pairs: Sequence[tuple[int, int]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -184,8 +184,10 @@ class ChatService:
 
         Raises Busy, ShuttingDown, TimedOut.
         """
+        if not self._asks(request, renderer):
+            return 0.0
         conversation = to_conversation(request)
-        if not self._asks(request, renderer) or not asks_for_fit(conversation):
+        if not asks_for_fit(conversation):
             return 0.0
         prompt = await asyncio.to_thread(self._fit_prompt, conversation, renderer)
         if not 0 < len(prompt) < self._context_length:

@@ -290,11 +290,7 @@ class ConstraintCompiler:
             openers=self._openers.of(allowed_next(matcher.deep_copy(), len(self._vocabulary)))
             if free and matcher
             else NOTHING,
-            goes_on=np.flatnonzero(
-                [piece.startswith(way.goes_on()) for piece in vocabulary.pieces]
-            ).astype(np.int64)
-            if matcher
-            else NOTHING,
+            goes_on=self._openers.beginning_with(way.goes_on()) if matcher else NOTHING,
         )
 
     def _ready(self, part: Part) -> _Ready:

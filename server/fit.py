@@ -9,8 +9,10 @@ for the answer too, and one token.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from prompts.conversation import Conversation
 from server.engine.engine import Engine
@@ -41,12 +43,20 @@ class FitQuestion:
 
     def __init__(self, engine: Engine, vocabulary: Vocabulary) -> None:
         self._engine = engine
-        bare = [piece.strip(AROUND).lower() for piece in vocabulary.pieces]
-        # Or what begins them, where a vocabulary has the words in pieces only.
-        self._yes, self._no = (
+        self._vocabulary = vocabulary
+
+    @cached_property
+    def _words(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The tokens of yes and of no; found when first asked, as most models never are.
+
+        Or what begins the words, where a vocabulary has them in pieces only.
+        """
+        bare = [piece.strip(AROUND).lower() for piece in self._vocabulary.pieces]
+        yes, no = (
             np.flatnonzero([bool(piece) and word.startswith(piece) for piece in bare])
             for word in WORDS
         )
+        return yes, no
 
     async def margin(self, prompt: list[int], timeout_s: float | None) -> float:
         """By how much the logit of yes is above that of no, after a prompt with the question.
@@ -64,7 +74,8 @@ class FitQuestion:
         finally:
             generation.cancel()
         assert probe.logits is not None
-        return float(probe.logits[self._yes].max() - probe.logits[self._no].max())
+        yes, no = self._words
+        return float(probe.logits[yes].max() - probe.logits[no].max())
 
 
 class _Probe:
