@@ -81,6 +81,7 @@ class ChatService:
         Raises InvalidRequest, ContextOverflow, Busy, ShuttingDown.
         """
         _check_grammars(request, self._settings.max_grammar_chars)
+        began_at = time.perf_counter()
         renderer = self._renderers.get(request.prompt_template)
         text, prompt = await asyncio.to_thread(self._prompt, request, renderer)
         room = self._context_length - len(prompt)
@@ -123,7 +124,7 @@ class ChatService:
                 reader = ThinkingParser(parser, thoughts) if thoughts else parser
                 # The first one prefills the prompt, the others share its cells.
                 generation = await self._engine.submit(job)
-                yield self._answer(request, generation, reader, ending, thinking, bias)
+                yield self._answer(request, generation, reader, ending, thinking, bias, began_at)
 
         return await all_or_none(begun())
 
@@ -135,6 +136,7 @@ class ChatService:
         ending: Ending | None,
         thinking: Thinking | None,
         bias: CallBias | None,
+        began_at: float,
     ) -> Answer:
         return Answer(
             generation,
@@ -146,6 +148,7 @@ class ChatService:
             ending=ending,
             thinking=thinking,
             bias=bias,
+            began_at=began_at,
         )
 
     def _bias_by(
@@ -300,6 +303,7 @@ class Answer:
     ending: Ending | None = None
     thinking: Thinking | None = None
     bias: CallBias | None = None
+    began_at: float | None = None  # where more than the generation takes time
 
     async def events(self) -> AsyncGenerator[Event, None]:
         """The events of the answer; the last one is Finish. Raises what generation failed with."""
@@ -307,7 +311,7 @@ class Answer:
         scores = ScoreQueue(self.vocabulary, thinks=self.thinking is not None)
         end = "left"  # by the client, unless something else comes first
         try:
-            async for update in self.generation.updates(self.timeout_s):
+            async for update in self.generation.updates(self.timeout_s, since=self.began_at):
                 shown = self._shown(update.tokens, len(tokens))
                 tokens += update.tokens
                 scores.add(update.scores[: len(shown)])
@@ -369,7 +373,7 @@ class Answer:
             timings.forward_passes,
             timings.queue_s,
             timings.prefill_s,
-            time.perf_counter() - timings.submitted,
+            time.perf_counter() - (self.began_at or timings.submitted),
         )
         if self.logs_text:
             log.info("answer: %s", self.vocabulary.decode(tokens).decode("utf-8", "replace"))

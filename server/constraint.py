@@ -1,22 +1,18 @@
-"""Tools, tool choice and response format -> a compiled constraint, cached. Outlines' only door.
+"""Tools, tool choice and response format -> a compiled constraint, cached.
 
-Outlines' llguidance back end compiles; what is expensive, reading the vocabulary, is done once per
-model. A compiled constraint is shared; each sequence gets a copy of its matcher.
+A compiled constraint is shared; each sequence gets a copy of its matcher.
 """
 
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-import llguidance
 import numpy as np
-from outlines.backends.llguidance import LLGuidanceBackend
 
 from prompts.payloads import JSON, Tags
 from prompts.tool_format import ToolFormat
@@ -39,6 +35,7 @@ from server.guided import Matcher, Rules, allowed_next
 from server.inputs import InputChecker, views_of
 from server.lark import BadGrammar, check_lark, inside_string
 from server.lookup import Lookup
+from server.outlines_backend import OutlinesBackend
 from server.output import OutputParser
 from server.payloads.choice import Parameters, is_exact, parameters_of
 from server.plan import Part, Plan
@@ -49,12 +46,6 @@ from server.surface import Surface, surfaces
 from server.values import Check, Checker
 
 NOTHING = np.empty(0, np.int64)
-LIMITS = {
-    # An object of many optional members makes long rows.
-    "max_items_in_row": 20_000,
-    "step_max_items": 400_000,
-    "initial_lexer_fuel": 4_000_000,
-}
 
 
 @dataclass(frozen=True)
@@ -129,7 +120,7 @@ class ConstraintCompiler:
     def __init__(self, vocabulary: Vocabulary, *, can_retry: bool) -> None:
         self._vocabulary = vocabulary
         self._can_retry = can_retry
-        self._backend = _Backend(vocabulary)
+        self._backend = OutlinesBackend(vocabulary)
         self._openers = Openers(vocabulary)
         self._constraints: Cache[Constraint] = Cache()
         self._schemas: Cache[_Ready] = Cache()
@@ -198,9 +189,9 @@ class ConstraintCompiler:
                 split_special=split,
                 or_words=words,
             )
-            matcher = self._matcher(text)
+            matcher = self._backend.matcher(text)
         elif words:
-            matcher = self._matcher(words_grammar(words, split))
+            matcher = self._backend.matcher(words_grammar(words, split))
         checks = {
             name: Check(part.checker, needed=self._needed(plan.parts[name], part, ways))
             for name, part in ready.items()
@@ -315,17 +306,18 @@ class ConstraintCompiler:
         """The input held to a grammar too, while decoding if that can be. Raises BadGrammar."""
         check_lark(lark)
         grammar = lark_grammar(lark)
-        if (error := self._error(grammar)) is not None:
+        error_of = self._backend.error
+        if (error := error_of(grammar)) is not None:
             raise BadGrammar(f"not a Lark grammar: {error}")
         inside = inside_string(lark)
-        if inside and self._error(lark_grammar("start: " + input_grammar(inside.lark))) is not None:
+        if inside and error_of(lark_grammar("start: " + input_grammar(inside.lark))) is not None:
             inside = None
         if not (inside and inside.exact) and not self._can_retry:
             raise BadGrammar("this model cannot take back what it wrote")
         return replace(
             ready,
             checker=InputChecker(
-                ready.checker, self._matcher(grammar), self._backend.llg_tokenizer
+                ready.checker, self._backend.matcher(grammar), self._backend.tokenizer
             ),
             lark=inside.lark if inside else None,
             less=ready.less or not (inside and inside.exact),
@@ -334,10 +326,14 @@ class ConstraintCompiler:
     def _loosen(self, part: Part) -> None:
         """Replace what is prepared of a part, if the back end does not take it as it is."""
         ready = self._ready(part)
-        if self._error(json_grammar(ready.prepared.grammar)) is None:
+
+        def error_of(schema: dict[str, Any]) -> str | None:
+            return self._backend.error(json_grammar(schema))
+
+        if error_of(ready.prepared.grammar) is None:
             return
         try:
-            prepared = ready.prepared.loosened(lambda schema: self._error(json_grammar(schema)))
+            prepared = ready.prepared.loosened(error_of)
             self._check_retry(prepared)
         except Refusal as exc:
             raise part.refused(exc) from None
@@ -346,70 +342,3 @@ class ConstraintCompiler:
     def _check_retry(self, prepared: Prepared) -> None:
         if prepared.afterwards and not self._can_retry:
             raise Refusal(*prepared.afterwards[0], "this model cannot take back what it wrote")
-
-    def _error(self, grammar: str) -> str | None:
-        try:
-            self._matcher(grammar)
-        except ValueError as exc:
-            return str(exc)
-        return None
-
-    def _matcher(self, grammar: str) -> Matcher:
-        """Raises ValueError with what the back end has to say."""
-        processor = self._backend.get_cfg_logits_processor(grammar)
-        limits = llguidance.LLParserLimits(**LIMITS)
-        matcher = llguidance.LLMatcher(
-            processor.llg_tokenizer, processor.grammar, log_level=0, limits=limits
-        )
-        if matcher.is_error():
-            raise ValueError(_summary(matcher.get_error()))
-        if not any(matcher.deep_copy().compute_bitmask()) or _is_dead(matcher.deep_copy()):
-            raise ValueError("Unsatisfiable schema: no value satisfies it")
-        return matcher  # type: ignore[no-any-return]
-
-
-def _is_dead(matcher: Any) -> bool:
-    matcher.compute_bitmask()
-    return bool(matcher.is_stopped() and not matcher.is_accepting())
-
-
-def _summary(error: str) -> str:
-    """The back end's message without the grammar that it quotes."""
-    text = re.split(r"\n\s*\d+ \| ", error)[0]
-    text = re.sub(r"^at \d+\(\d+\): ", "", text).replace("failed to compile JSON schema: ", "")
-    return re.sub(r"\s+", " ", text)[:300]
-
-
-class _Backend(LLGuidanceBackend):  # type: ignore[misc]
-    """Outlines' back end over our own vocabulary of bytes.
-
-    Outlines makes its tokenizer from an Outlines model, which would hold a second copy of the
-    vocabulary keyed by decoded text, where tokens that are no valid UTF-8 fall together.
-    """
-
-    def __init__(self, vocabulary: Vocabulary) -> None:
-        super().__init__(_Named(vocabulary))
-
-    def _create_llg_tokenizer(self, model: _Named) -> Any:
-        wrapper = llguidance.TokenizerWrapper(_Tokenizer(model.vocabulary))
-        return llguidance.LLTokenizer(wrapper, eos_token=sorted(model.vocabulary.end))
-
-
-@dataclass(frozen=True)
-class _Named:
-    vocabulary: Vocabulary
-    tensor_library_name: str = "numpy"
-
-
-class _Tokenizer:
-    """A vocabulary in the shape that llguidance reads."""
-
-    def __init__(self, vocabulary: Vocabulary) -> None:
-        self.eos_token_id = vocabulary.eos
-        self.bos_token_id = vocabulary.bos
-        self.tokens = vocabulary.pieces
-        self.special_token_ids = sorted(vocabulary.special)
-        self._encode = vocabulary.encode_text
-
-    def __call__(self, text: bytes) -> list[int]:
-        return self._encode(text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 
 from prompts.conversation import Conversation, Message
 from server.call_bias import CallBias
-from server.fit import QUESTION, asks_for_fit, with_question
+from server.fit import QUESTION, FitQuestion, asks_for_fit, with_question
 from tests.replies import calls_of, content_of
 from tests.serving import CHAT, ask, call, rig, started, tool
 
@@ -98,3 +99,15 @@ async def test_a_question_that_decides_nothing_is_refused_by_name() -> None:
         answer = await client.post(CHAT, json=body)
     assert answer.status_code == 400
     assert answer.json()["error"]["param"] == "fit_question"
+
+
+async def test_question_and_answer_share_the_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def slow(*_: Any) -> float:
+        await asyncio.sleep(0.3)
+        return 1.0
+
+    monkeypatch.setattr(FitQuestion, "margin", slow)
+    made = rig(YES, fit_question=True, request_timeout_s=0.25)
+    async with started(made) as client:
+        reply = await client.post(CHAT, json=ask("weather", tools=TOOLS))
+    assert reply.json()["error"]["code"] == "timeout"

@@ -13,9 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from prompts.formats import HERMES
-from server.constraint import Constraint, ConstraintCompiler, _Backend
+from server.constraint import Constraint, ConstraintCompiler
 from server.errors import ConstraintFailed, InvalidRequest
 from server.lark import MAX_NAMES, BadGrammar, check_lark, inside_string
+from server.outlines_backend import OutlinesBackend
 from server.plan import Callee, Plan
 from server.terminals import SPECIAL, NotTranslatable, escaped_pattern
 from tests.driving import verdict
@@ -79,7 +80,7 @@ def constraint(lark: str) -> Constraint:
 
 @cache
 def original(lark: str) -> llguidance.LLMatcher:
-    tokenizer = _Backend(VOCABULARY).llg_tokenizer
+    tokenizer = OutlinesBackend(VOCABULARY).tokenizer
     return llguidance.LLMatcher(tokenizer, llguidance.LLMatcher.grammar_from_lark(lark))
 
 

@@ -52,8 +52,8 @@ ALLOWED = {
 # Who alone may import a third party.
 DOORS = {
     "llama_cpp": ("server.engine.runner",),
-    "outlines": ("server.constraint",),
-    "llguidance": ("server.constraint",),
+    "outlines": ("server.outlines_backend",),
+    "llguidance": ("server.outlines_backend",),
     "fastapi": ("server.app", "server.routes"),
     "fastapi_offline": ("server.app",),
     "starlette": (

@@ -51,7 +51,7 @@ class Failure:
 _PROBE = """
 import json, sys
 sys.path[:0] = json.loads(sys.argv[1])
-import server.constraint
+import server.outlines_backend
 from server.engine import runner
 print(json.dumps([runner.system_info(), runner.supports_gpu(), runner.physical_cores()]))
 """

@@ -24,14 +24,17 @@ class Generation:
         except RuntimeError:  # the loop is closed: nobody listens any more
             self.sequence.cancelled = True
 
-    async def updates(self, timeout_s: float | None = None) -> AsyncIterator[Update]:
+    async def updates(
+        self, timeout_s: float | None = None, *, since: float | None = None
+    ) -> AsyncIterator[Update]:
         """Updates as they come; the last one has an end.
 
-        Raises what the job failed with, and TimeoutError `timeout_s` after it was submitted.
+        Raises what the job failed with, and TimeoutError `timeout_s` after `since` (of
+        `time.perf_counter`), or after it was submitted.
         """
-        submitted = self.sequence.timings.submitted
+        began = self.sequence.timings.submitted if since is None else since
         while True:
-            left_s = None if timeout_s is None else submitted + timeout_s - time.perf_counter()
+            left_s = None if timeout_s is None else began + timeout_s - time.perf_counter()
             update = await asyncio.wait_for(self._updates.get(), left_s)
             if update.error is not None:
                 raise update.error

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from prompts.payloads import JSON, Keywords, Payload, Quoted, Tags, write_arguments
-from server.constraint import _Backend
 from server.engine.vocabulary import Vocabulary
+from server.outlines_backend import OutlinesBackend
 from server.payloads.choice import arguments_rule, is_exact, new_reader, parameters_of
 from server.payloads.rules import Rules
 from server.schema.prepare import prepare
@@ -44,8 +44,8 @@ payloads = pytest.mark.parametrize("payload", PAYLOADS, ids=str)
 
 
 @cache
-def backend() -> tuple[Vocabulary, _Backend]:
-    return byte_vocabulary(), _Backend(byte_vocabulary())
+def backend() -> tuple[Vocabulary, OutlinesBackend]:
+    return byte_vocabulary(), OutlinesBackend(byte_vocabulary())
 
 
 def tail(payload: Payload) -> str:
@@ -62,8 +62,8 @@ class Notation:
         rules = Rules(vocabulary.split_special)
         rule = arguments_rule(rules, payload, self.prepared.grammar, literal=False)
         lines = ["%llguidance {}", *rules.lines, f"start: {rule} {json.dumps(tail(payload))}", ""]
-        made = outlines.get_cfg_logits_processor("\n".join(lines))
-        self.matcher = llguidance.LLMatcher(made.llg_tokenizer, made.grammar, log_level=0)
+        grammar = llguidance.LLMatcher.grammar_from_lark("\n".join(lines))
+        self.matcher = llguidance.LLMatcher(outlines.tokenizer, grammar, log_level=0)
         assert not self.matcher.is_error(), self.matcher.get_error()
 
     def accepts(self, text: str) -> bool:
