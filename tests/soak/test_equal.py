@@ -30,7 +30,9 @@ from tests.serving import settings
 
 REQUESTS = int(os.environ.get("SOAK_EQUAL", "0"))
 AT_ONCE = 8
-NEAR_TIE = 0.5  # logits; see tests/engine/test_runner.py for what batches do to them
+# Logits: how far apart other batches may leave the same ones, as tests/engine/test_runner.py found.
+# Of 7,923 tokens, 74 parted from the best one alone, by 0.08 in the median and 0.53 at most.
+NEAR_TIE = 0.8
 
 pytestmark = [
     pytest.mark.weights,
