@@ -12,7 +12,9 @@ import re
 import time
 from collections import Counter
 from dataclasses import dataclass, field
+from itertools import combinations
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import httpx
@@ -118,16 +120,16 @@ def floors(points: list[tuple[int, int]], windows: int = 10) -> list[tuple[int, 
     its own time, by 20 MB here, and what is never given back is what the lowest points rise by.
     """
     size = max(1, len(points) // windows)
-    parts = [points[at : at + size] for at in range(0, len(points), size)]
+    parts = [points[at : at + size] for at in range(0, len(points) - size + 1, size)]
     return [min(part, key=lambda point: point[1]) for part in parts]
 
 
 def slope(points: list[tuple[int, int]]) -> float:
-    """Bytes per request: least squares."""
-    n = len(points)
-    mean_x, mean_y = sum(x for x, _ in points) / n, sum(y for _, y in points) / n
-    spread = sum((x - mean_x) ** 2 for x, _ in points)
-    return sum((x - mean_x) * (y - mean_y) for x, y in points) / spread if spread else 0.0
+    """Bytes per request: the median over pairs of points (Theil and Sen), since a window may have
+    been high all along.
+    """
+    rises = [(y2 - y1) / (x2 - x1) for (x1, y1), (x2, y2) in combinations(points, 2)]
+    return median(rises) if rises else 0.0
 
 
 async def soak(running: Running, told: Told) -> None:
