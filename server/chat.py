@@ -15,12 +15,14 @@ from prompts.tool_format import ToolFormat
 from server.call_bias import CallBias
 from server.config import Settings
 from server.constraint import Constraint, ConstraintCompiler
+from server.deadline import Deadline
 from server.ending import Ending, Ends, ends_of
 from server.engine.engine import Engine
 from server.engine.generation import Generation
-from server.engine.sequence import Job
+from server.engine.sequence import CancelReason, Job
+from server.engine.timings import Timings
 from server.engine.vocabulary import Vocabulary
-from server.errors import ContextOverflow, InvalidRequest, TimedOut
+from server.errors import ContextOverflow, InvalidRequest
 from server.events import Event, Finish, Usage
 from server.fit import FitQuestion, asks_for_fit, with_question
 from server.logs import reason_of
@@ -78,10 +80,15 @@ class ChatService:
     async def start_all(self, request: ChatRequest) -> tuple[Answer, ...]:
         """An answer for each choice; everything that can be refused is refused here.
 
-        Raises InvalidRequest, ContextOverflow, Busy, ShuttingDown.
+        Raises InvalidRequest, ContextOverflow, Busy, ShuttingDown, TimedOut.
         """
+        deadline = Deadline.of(request.request_timeout_s, self._settings.request_timeout_s)
+        async with deadline.kept():
+            return await self._start_all(request, deadline)
+
+    async def _start_all(self, request: ChatRequest, deadline: Deadline) -> tuple[Answer, ...]:
         _check_grammars(request, self._settings.max_grammar_chars)
-        began_at = time.perf_counter()
+        self._engine.check_count(request.n, param="n")
         renderer = self._renderers.get(request.prompt_template)
         text, prompt = await asyncio.to_thread(self._prompt, request, renderer)
         room = self._context_length - len(prompt)
@@ -92,7 +99,9 @@ class ChatService:
                 param="messages",
             )
         row = renderer.row_after(text, continues=request.continues_final)
+        compile_began_at = time.perf_counter()
         constraint = await self._compiler.compile(_plan(request, row))
+        compile_s = time.perf_counter() - compile_began_at
         max_tokens = min(request.token_limit or room, room)
         ends = ends_of(request, self._vocabulary, max_tokens)
         sampling = sampling_of(
@@ -100,7 +109,9 @@ class ChatService:
         )
         thoughts = self._thoughts_of(request, renderer, text)
         bias_by = self._bias_by(request, renderer, constraint)
-        fit = await self._fit_margin(request, renderer) if bias_by is not None else 0.0
+        fit, before = 0.0, None
+        if bias_by is not None and self._asks(request, renderer):
+            fit, before = await self._fit_margin(request, renderer)
 
         more_by = self._settings.more_calls_bias
         if more_by is None:
@@ -119,12 +130,14 @@ class ChatService:
                     sampling=sampling.of_choice(index),
                     max_tokens=max_tokens,
                     top_logprobs=request.top_logprobs if request.logprobs else None,
+                    before=before if index == 0 else None,
                 )
                 parser = constraint.parser(new_id=new_call_id, stops=request.stop)
                 reader = ThinkingParser(parser, thoughts) if thoughts else parser
                 # The first one prefills the prompt, the others share its cells.
                 generation = await self._engine.submit(job)
-                yield self._answer(request, generation, reader, ending, thinking, bias, began_at)
+                generation.sequence.timings.compile_s = compile_s
+                yield self._answer(request, generation, reader, ending, thinking, bias, deadline)
 
         return await all_or_none(begun())
 
@@ -136,19 +149,18 @@ class ChatService:
         ending: Ending | None,
         thinking: Thinking | None,
         bias: CallBias | None,
-        began_at: float,
+        deadline: Deadline,
     ) -> Answer:
         return Answer(
             generation,
             parser,
             self._vocabulary,
-            timeout_s=self._settings.request_timeout_s or None,
+            deadline,
             logs_text=self._settings.log_prompts,
             include_timings=request.include_timings,
             ending=ending,
             thinking=thinking,
             bias=bias,
-            began_at=began_at,
         )
 
     def _bias_by(
@@ -182,20 +194,20 @@ class ChatService:
             asks = self._settings.fit_question
         return renderer.template_name in self._fit_questions if asks is None else asks
 
-    async def _fit_margin(self, request: ChatRequest, renderer: Renderer) -> float:
-        """By how much the model finds that a tool fits; 0 where it is not asked.
+    async def _fit_margin(
+        self, request: ChatRequest, renderer: Renderer
+    ) -> tuple[float, Timings | None]:
+        """By how much the model finds that a tool fits, and what asking took.
 
-        Raises Busy, ShuttingDown, TimedOut.
+        0 and None where it cannot be asked. Raises Busy, ShuttingDown.
         """
-        if not self._asks(request, renderer):
-            return 0.0
         conversation = to_conversation(request)
         if not asks_for_fit(conversation):
-            return 0.0
+            return 0.0, None
         prompt = await asyncio.to_thread(self._fit_prompt, conversation, renderer)
         if not 0 < len(prompt) < self._context_length:
-            return 0.0
-        return await self._fit.margin(prompt, self._settings.request_timeout_s or None)
+            return 0.0, None
+        return await self._fit.margin(prompt)
 
     def _fit_prompt(self, conversation: Conversation, renderer: Renderer) -> list[int]:
         """Empty where the model would think before it says yes or no."""
@@ -297,43 +309,48 @@ class Answer:
     generation: Generation
     parser: OutputParser | ThinkingParser
     vocabulary: Vocabulary
-    timeout_s: float | None
+    deadline: Deadline
     logs_text: bool
     include_timings: bool
     ending: Ending | None = None
     thinking: Thinking | None = None
     bias: CallBias | None = None
-    began_at: float | None = None  # where more than the generation takes time
 
     async def events(self) -> AsyncGenerator[Event, None]:
         """The events of the answer; the last one is Finish. Raises what generation failed with."""
         tokens: list[int] = []
         scores = ScoreQueue(self.vocabulary, thinks=self.thinking is not None)
         end = "left"  # by the client, unless something else comes first
+        why: CancelReason = "abort"
         try:
-            async for update in self.generation.updates(self.timeout_s, since=self.began_at):
+            async for update in self.generation.updates(
+                self.deadline.limit_s, since=self.deadline.began_at
+            ):
                 shown = self._shown(update.tokens, len(tokens))
                 tokens += update.tokens
                 scores.add(update.scores[: len(shown)])
                 events = self.parser.feed(self.vocabulary.decode(shown))
                 ended = update.end is not None or self.parser.stopped
                 if ended:
+                    why = "stop"
                     events += self.parser.end()
                     end = reason = self.parser.finish_reason(update.end or "stop")
-                    events.append(Finish(reason, self._usage(len(tokens)), self._timings()))
+                    events.append(
+                        Finish(reason, self._usage(len(tokens)), self._timings(len(tokens)))
+                    )
                 for event in events:
                     for told in (*scores.before(event, stopped=self.parser.stopped), event):
                         yield told
                 if ended:
                     return
         except TimeoutError:
-            end = "timeout"
-            raise TimedOut(f"the request took longer than {self.timeout_s:g} s") from None
+            end = why = "timeout"
+            raise self.deadline.error() from None
         except Exception as exc:
             end = f"error ({reason_of(exc)})"
             raise
         finally:
-            self.generation.cancel()
+            self.generation.cancel(why)
             self._log(end, tokens)
 
     def _shown(self, tokens: Sequence[int], before: int) -> list[int]:
@@ -350,11 +367,15 @@ class Answer:
             reasoning_tokens=min(completion_tokens, self.thinking.tokens if self.thinking else 0),
         )
 
-    def _timings(self) -> dict[str, float] | None:
+    def _timings(self, output_tokens: int) -> dict[str, float] | None:
         if not self.include_timings:
             return None
-        timings = asdict(self.generation.sequence.timings)
+        sequence = self.generation.sequence
+        timings = asdict(sequence.timings)
         del timings["submitted"]
+        # A stop string ended it where the engine may not know yet, or have gone further.
+        timings["output_tokens"] = output_tokens
+        timings["total_s"] = timings["total_s"] or sequence.elapsed()
         if self.bias and self.bias.leaning:
             timings |= asdict(self.bias.leaning) | {"tool_call_bias": self.bias.by}
         return {name: round(value, 6) for name, value in timings.items()}
@@ -363,17 +384,24 @@ class Answer:
         sequence = self.generation.sequence
         timings = sequence.timings
         log.info(
-            "chat end=%s prompt=%d cached=%d output=%d forced=%d passes=%d"
-            " queue=%.3fs prefill=%.3fs total=%.3fs",
+            "chat end=%s prompt=%d cached=%d prefilled=%d output=%d forced=%d drafted=%d"
+            " accepted=%d passes=%d compile=%.3fs queue=%.3fs prefill=%.3fs decode=%.3fs"
+            " constraint=%.3fs total=%.3fs",
             end,
             len(sequence.job.prompt),
             timings.cached_tokens,
+            timings.prefilled_tokens,
             len(tokens),
             timings.forced_tokens,
+            timings.drafted_tokens,
+            timings.accepted_tokens,
             timings.forward_passes,
-            timings.queue_s,
+            timings.compile_s,
+            timings.queue_s if sequence.started else sequence.elapsed(),
             timings.prefill_s,
-            time.perf_counter() - (self.began_at or timings.submitted),
+            sequence.elapsed() - timings.queue_s - timings.prefill_s,
+            timings.constraint_s,
+            time.perf_counter() - self.deadline.began_at,
         )
         if self.logs_text:
             log.info("answer: %s", self.vocabulary.decode(tokens).decode("utf-8", "replace"))

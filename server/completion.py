@@ -9,6 +9,7 @@ from prompts.formats import ToolFormat
 from server.chat import Answer, all_or_none
 from server.config import Settings
 from server.constraint import ConstraintCompiler
+from server.deadline import Deadline
 from server.ending import Ending, ends_of
 from server.engine.engine import Engine
 from server.engine.generation import Generation
@@ -72,8 +73,15 @@ class CompletionService:
         """`n` answers of the first prompt, then those of the next one.
 
         Everything that can be refused is refused here, before the first event. Raises
-        InvalidRequest, ContextOverflow, Busy, ShuttingDown.
+        InvalidRequest, ContextOverflow, Busy, ShuttingDown, TimedOut.
         """
+        deadline = Deadline.of(request.request_timeout_s, self._settings.request_timeout_s)
+        async with deadline.kept():
+            return await self._start(request, deadline)
+
+    async def _start(self, request: CompletionRequest, deadline: Deadline) -> tuple[Answer, ...]:
+        many = "n" if request.n > 1 else "prompt"
+        self._engine.check_count(request.n * len(request.prompt), param=many)
         prompts = await asyncio.to_thread(self._prompts, request)
         plan = Plan(
             row=RAW,
@@ -102,7 +110,7 @@ class CompletionService:
                     max_tokens=max_tokens,
                 )
                 parser = constraint.parser(new_id=new_call_id, stops=request.stop)
-                yield self._answer(await self._engine.submit(job), parser, ending)
+                yield self._answer(await self._engine.submit(job), parser, ending, deadline)
 
         return await all_or_none(begun())
 
@@ -122,12 +130,14 @@ class CompletionService:
             prompts += [tokens] * request.n
         return prompts
 
-    def _answer(self, generation: Generation, parser: OutputParser, ending: Ending) -> Answer:
+    def _answer(
+        self, generation: Generation, parser: OutputParser, ending: Ending, deadline: Deadline
+    ) -> Answer:
         return Answer(
             generation,
             parser,
             self._vocabulary,
-            timeout_s=self._settings.request_timeout_s or None,
+            deadline,
             logs_text=self._settings.log_prompts,
             include_timings=False,
             ending=ending,

@@ -91,7 +91,7 @@ class Settings(BaseSettings):
     host_cache_tokens: int = Field(
         6000, ge=0, description="tokens beyond these in ordinary memory, copied back when asked for"
     )
-    cache_file: Path | None = Field(
+    cache_file: Annotated[Path, AfterValidator(_expanded)] | None = Field(
         None, description="file that keeps the prefix cache from the end of a run to the next start"
     )
     draft_tokens: int = Field(

@@ -18,8 +18,8 @@ from prompts.conversation import Conversation
 from server.engine.engine import Engine
 from server.engine.sampler import Allowed, Logits, Sampling
 from server.engine.sequence import Job
+from server.engine.timings import Timings
 from server.engine.vocabulary import Vocabulary
-from server.errors import TimedOut
 
 QUESTION = "Can one of the functions do this? Answer yes or no."
 WORDS = (b"yes", b"no")
@@ -58,24 +58,23 @@ class FitQuestion:
         )
         return yes, no
 
-    async def margin(self, prompt: list[int], timeout_s: float | None) -> float:
+    async def margin(self, prompt: list[int]) -> tuple[float, Timings]:
         """By how much the logit of yes is above that of no, after a prompt with the question.
 
-        Raises Busy, ShuttingDown, TimedOut.
+        And what it took, for the answer's job to go on from. Raises Busy, ShuttingDown.
         """
         probe = _Probe()
-        job = Job(prompt=prompt, constraint=probe, sampling=Sampling(temperature=0), max_tokens=1)
+        job = Job(prompt, probe, Sampling(temperature=0), max_tokens=1, counts=False)
         generation = await self._engine.submit(job)
         try:
-            async for _ in generation.updates(timeout_s):
+            async for _ in generation.updates():
                 pass
-        except TimeoutError:
-            raise TimedOut(f"the request took longer than {timeout_s:g} s") from None
         finally:
             generation.cancel()
         assert probe.logits is not None
         yes, no = self._words
-        return float(probe.logits[yes].max() - probe.logits[no].max())
+        margin = float(probe.logits[yes].max() - probe.logits[no].max())
+        return margin, generation.sequence.timings
 
 
 class _Probe:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from server.engine.engine import Load
-from server.engine.sequence import Timings
+from server.engine.timings import Timings
 
 PREFIX = "callwright:"
 SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100)
@@ -37,6 +37,10 @@ class Metrics:
         self._forced = self._counter(
             "forced_tokens", "Output tokens that the grammar left no choice"
         )
+        self._drafted = self._counter("spec_decode_num_draft_tokens", "Tokens of drafts")
+        self._accepted = self._counter(
+            "spec_decode_num_accepted_tokens", "Tokens of drafts that the model chose"
+        )
         self._passes = self._counter("forward_passes", "Forward passes that requests took part in")
         self._ended = Counter(
             PREFIX + "request_success",
@@ -48,20 +52,25 @@ class Metrics:
         self._queue = self._histogram("request_queue_time_seconds", "In the queue")
         self._prefill = self._histogram("request_prefill_time_seconds", "In prefill")
         self._decode = self._histogram("request_decode_time_seconds", "After prefill")
+        self._constraint = self._histogram(
+            "request_constraint_time_seconds", "In the constraint, of the engine's time"
+        )
         self._total = self._histogram("e2e_request_latency_seconds", "From arrival to the end")
 
     def observe(self, timings: Timings, reason: str) -> None:
-        """A request ended; `reason` is stop, length, error or abort."""
-        prompt = timings.cached_tokens + timings.prefilled_tokens
-        self._prompt.inc(prompt)
-        self._queried.inc(prompt)
+        """A request ended; `reason` is stop, length, error, timeout or abort."""
+        self._prompt.inc(timings.prompt_tokens)
+        self._queried.inc(timings.prompt_tokens)
         self._cached.inc(timings.cached_tokens)
         self._output.inc(timings.output_tokens)
         self._forced.inc(timings.forced_tokens)
+        self._drafted.inc(timings.drafted_tokens)
+        self._accepted.inc(timings.accepted_tokens)
         self._passes.inc(timings.forward_passes)
         self._ended.labels(reason).inc()
         self._queue.observe(timings.queue_s)
         self._prefill.observe(timings.prefill_s)
+        self._constraint.observe(timings.constraint_s)
         self._total.observe(timings.total_s)
         if timings.first_token_s:
             self._first.observe(timings.first_token_s)

@@ -7,7 +7,7 @@ end. Log-probabilities are shown with what comes next.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from server import sse
@@ -196,12 +196,18 @@ def fold(
     }
     timings = [end.timings for end in ends if end.timings is not None]
     if timings:
-        # Choices run side by side: the time is that of the slowest.
         reply["timings"] = {
-            name: (max if name.endswith("_s") else sum)(one[name] for one in timings)
-            for name in timings[0]
+            name: _of_all(name)([one[name] for one in timings]) for name in timings[0]
         }
     return reply
+
+
+OF_THE_REQUEST = ("call_logprob", "call_margin", "fit_margin", "prompt_tokens", "tool_call_bias")
+
+
+def _of_all(name: str) -> Callable[[list[float]], float]:
+    """How a timing of several choices is put together: those run side by side."""
+    return max if name.endswith("_s") or name in OF_THE_REQUEST else sum
 
 
 @dataclass

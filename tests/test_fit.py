@@ -110,4 +110,5 @@ async def test_question_and_answer_share_the_time_limit(monkeypatch: pytest.Monk
     made = rig(YES, fit_question=True, request_timeout_s=0.25)
     async with started(made) as client:
         reply = await client.post(CHAT, json=ask("weather", tools=TOOLS))
+    assert reply.status_code == 504
     assert reply.json()["error"]["code"] == "timeout"

@@ -44,11 +44,12 @@ class Script:
 
     def __init__(self, mode: Mode) -> None:
         self._mode = mode
+        self.in_text = mode != "tools"  # calls stand in the text of the answer
         self._template = ChatTemplate(OWN_TEMPLATES["qwen2_5"].source)
 
     def body(self, dialogue: Dialogue, answers: Sequence[Answer]) -> JsonObject:
         """The request for the turn after `answers`, without model and stream."""
-        in_text = bool(dialogue.tools) and self._mode != "tools"
+        in_text = self.in_text and bool(dialogue.tools)
         system = self._listing(dialogue) if in_text else dialogue.system
         messages: list[JsonObject] = [
             {"role": "system", "content": system},

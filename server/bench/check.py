@@ -11,16 +11,17 @@ from server.bench.bodies import Answer, Call
 from server.bench.phrases import Tool
 
 
-def fault(answer: Answer, tools: Sequence[Tool]) -> str | None:
+def fault(answer: Answer, tools: Sequence[Tool], *, in_text: bool) -> str | None:
     """What is wrong with an answer, in a few words; None if it is what was asked for.
 
-    With tools that is one call of one of them, with arguments that satisfy its schema.
+    With tools that is one call of one of them, with arguments that satisfy its schema; `in_text` if
+    it was asked for in the form of `response_format`.
     """
     if not tools:
         return None if answer.text.strip() else "empty"
     if answer.cut:
         return "cut at the token limit"
-    calls = answer.calls or _written_call(answer.text)
+    calls = _written_call(answer.text) if in_text else answer.calls
     if len(calls) != 1:
         return f"{len(calls)} calls" if calls else "no call"
     offered = {tool.name: tool.closed_parameters for tool in tools}

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from server.bench.bodies import Answer
+from server.bench.bodies import Answer, Script
 from server.bench.check import fault
 from server.bench.client import Client, Reply
 from server.bench.workloads import WARM_UP, Dialogue, Level, Series
@@ -127,15 +127,17 @@ async def _converse(client: Client, dialogue: Dialogue, due: float | None) -> li
         late = time.perf_counter() - due if due is not None and turn == 0 else 0.0
         reply = await client.ask(body)
         previous = samples[-1].prompt_tokens if samples else None
-        samples.append(_sample(turn, reply, late, previous, _fault_of(reply, dialogue)))
+        samples.append(
+            _sample(turn, reply, late, previous, _fault_of(reply, dialogue, client.script))
+        )
         if samples[-1].fault:
             break
         answers.append(reply.answer)
     return samples
 
 
-def _fault_of(reply: Reply, dialogue: Dialogue) -> str | None:
-    return reply.error or fault(reply.answer, dialogue.tools)
+def _fault_of(reply: Reply, dialogue: Dialogue, script: Script) -> str | None:
+    return reply.error or fault(reply.answer, dialogue.tools, in_text=script.in_text)
 
 
 def _sample(

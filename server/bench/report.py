@@ -83,11 +83,12 @@ class Result:
 
 @dataclass(frozen=True)
 class Comparison:
-    """All levels on one server, or on two in turn."""
+    """All levels on one server, or on two in turn; `failed` is why there are no more of them."""
 
     a: Server
     b: Server | None
     results: tuple[Result, ...]
+    failed: str | None = None
 
 
 @dataclass(frozen=True)

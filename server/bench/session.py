@@ -8,7 +8,7 @@ import platform
 import re
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -50,8 +50,13 @@ class Watcher:
     tick: Callable[[], None]
 
 
-async def run_levels(plan: Plan, targets: Sequence[Target], watcher: Watcher) -> list[Result]:
-    """All levels, each on all targets in turn. Raises SetupError if one of them answers nothing."""
+async def run_levels(
+    plan: Plan, targets: Sequence[Target], watcher: Watcher
+) -> tuple[tuple[Result, ...], str | None]:
+    """All levels, each on all targets in turn; and what ended them before the last, if anything.
+
+    Raises SetupError if a target answers nothing on the first one.
+    """
     results: list[Result] = []
     async with AsyncExitStack() as stack:
         clients: list[Client] = [
@@ -59,9 +64,15 @@ async def run_levels(plan: Plan, targets: Sequence[Target], watcher: Watcher) ->
         ]
         for level in plan.levels:
             watcher.begin(f"{level.workload.name}, {level.load}")
-            measured = await measure(plan.series, level, plan.rounds(level), clients, watcher.tick)
+            rounds = plan.rounds(level)
+            try:
+                measured = await measure(plan.series, level, rounds, clients, watcher.tick)
+            except SetupError as exc:
+                if not results:
+                    raise
+                return tuple(results), str(exc)
             results.append(compare(level, measured))
-    return results
+    return tuple(results), None
 
 
 def compare_targets(
@@ -71,8 +82,8 @@ def compare_targets(
     servers = [
         Server(one.name, one.url, one.model, one.mode, build_of(one), threads) for one in targets
     ]
-    results = asyncio.run(run_levels(plan, targets, watcher))
-    return Comparison(servers[0], servers[1] if len(servers) > 1 else None, tuple(results))
+    results, failed = asyncio.run(run_levels(plan, targets, watcher))
+    return Comparison(servers[0], servers[1] if len(servers) > 1 else None, results, failed)
 
 
 def compare_started(
@@ -82,14 +93,26 @@ def compare_started(
     key: str | None,
     watcher: Watcher,
 ) -> list[Comparison]:
-    """Our server against each peer, or alone if there is none. Each pair is started anew."""
+    """Our server against each peer, or alone if there is none. Each pair is started anew.
+
+    Raises SetupError if no pair can be measured; of others the last comparison tells.
+    """
     comparisons: list[Comparison] = []
+    failures: list[SetupError] = []
     for others in [[peer] for peer in peers] or [[]]:
         watcher.begin("starting servers")
-        with ExitStack() as stack:
-            started = [stack.enter_context(running(ours(rig, free_port()), key))]
-            started += [stack.enter_context(running(peer(rig, free_port()))) for peer in others]
-            comparisons.append(_compare_started(plan, rig, started, key, watcher))
+        try:
+            with ExitStack() as stack:
+                started = [stack.enter_context(running(ours(rig, free_port()), key))]
+                started += [stack.enter_context(running(peer(rig, free_port()))) for peer in others]
+                comparisons.append(_compare_started(plan, rig, started, key, watcher))
+        except SetupError as exc:
+            failures.append(exc)
+    if not comparisons:
+        raise failures[0]
+    if failures:
+        told = filter(None, [comparisons[-1].failed, *map(str, failures)])
+        comparisons[-1] = replace(comparisons[-1], failed="; ".join(told))
     return comparisons
 
 
@@ -101,7 +124,7 @@ def _compare_started(
         find_target(one.launch.url, None, one.launch.mode, None if at else key, one.launch.name)
         for at, one in enumerate(started)
     ]
-    results = asyncio.run(run_levels(plan, targets, watcher))
+    results, failed = asyncio.run(run_levels(plan, targets, watcher))
     servers = [
         Server(
             target.name, target.url, target.model, target.mode, one.launch.version, rig.threads,
@@ -109,7 +132,7 @@ def _compare_started(
         )
         for target, one in zip(targets, started, strict=True)
     ]  # fmt: skip
-    return Comparison(servers[0], servers[1] if len(servers) > 1 else None, tuple(results))
+    return Comparison(servers[0], servers[1] if len(servers) > 1 else None, results, failed)
 
 
 def find_target(

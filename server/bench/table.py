@@ -93,6 +93,8 @@ def notes(comparison: Comparison) -> Iterator[str]:
     yield ""
     for server in filter(None, (comparison.a, comparison.b)):
         yield _about(server)
+    if comparison.failed:
+        yield f"not everything was measured: {comparison.failed}"
 
 
 def _wrong(place: str, server: Server, summary: Summary) -> Iterator[str]:

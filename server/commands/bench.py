@@ -182,7 +182,7 @@ def run_load(args: argparse.Namespace) -> int:
         for comparison in comparisons:
             show(comparison, console)
     print(json.dumps(to_json(report), ensure_ascii=False))
-    return 0
+    return int(any(comparison.failed for comparison in comparisons))
 
 
 def _plan(args: argparse.Namespace) -> Plan:

@@ -50,7 +50,7 @@ class CacheFile:
         self._identity = identity
         try:
             with path.open("rb") as file:
-                if file.read(len(MAGIC)) != MAGIC:
+                if not MAGIC.startswith(file.read(len(MAGIC))):  # an empty one is none yet
                     raise SetupError(
                         f"{path} is not a prefix cache",
                         hint="Give --cache-file another path, or remove that file.",
@@ -96,6 +96,8 @@ class CacheFile:
                 try:
                     for part in (MAGIC, digest.digest(), *parts):
                         file.write(part)
+                    file.flush()
+                    os.fsync(file.fileno())
                     file.close()
                     os.replace(file.name, self._path)
                 except BaseException:

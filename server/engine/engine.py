@@ -23,7 +23,8 @@ from server.engine.host_cache import HostCache
 from server.engine.prefix_cache import PrefixCache
 from server.engine.runner import BatchItem, DecodeFailed, OutOfCells, Runner
 from server.engine.scheduler import Freed, Scheduler, Slice
-from server.engine.sequence import EndReason, Job, Sequence, Timings
+from server.engine.sequence import EndReason, Job, Sequence
+from server.engine.timings import Timings
 from server.errors import CallwrightError, InvalidRequest, ShuttingDown
 
 log = logging.getLogger(__name__)
@@ -60,7 +61,8 @@ class Load:
 
 
 Observer = Callable[[Timings, str], None]
-"""Told on the engine's thread of each job that ended: stop, length, error or abort."""
+"""Told on the engine's thread of each request that ended: stop, length, error,
+timeout or abort."""
 
 
 class Engine:
@@ -74,6 +76,7 @@ class Engine:
         cache_file: CacheFile | None = None,
     ) -> None:
         self._runner = runner
+        self._options = options
         self._observe = observe
         copies_out = runner.can_copy_out and options.host_cache_tokens
         host = HostCache(options.host_cache_tokens) if copies_out else None
@@ -130,6 +133,15 @@ class Engine:
             len(scheduler.running), len(scheduler.waiting), cache.used_cells, cache.capacity
         )
 
+    def check_count(self, count: int, *, param: str) -> None:
+        """Raises InvalidRequest if so many jobs can never be there together."""
+        if count > self._options.max_sequences + self._options.queue_length:
+            raise InvalidRequest(
+                f"{count} answers at once: this server runs {self._options.max_sequences} and lets"
+                f" {self._options.queue_length} wait",
+                param=param,
+            )
+
     async def submit(self, job: Job) -> Generation:
         """Queue a job. Raises InvalidRequest for an empty prompt, Busy if the queue is full,
         ShuttingDown at the end.
@@ -153,9 +165,9 @@ class Engine:
 
     def _run(self) -> None:
         while not self._stopping.is_set():
-            self._drop_cancelled()  # first: what has left makes room in the queue
-            self._take(block=not self._scheduler.has_work)
             try:
+                self._drop_cancelled()  # first: what has left makes room in the queue
+                self._take(block=not self._scheduler.has_work)
                 self._step()
             except Exception as exc:
                 log.exception("the engine's step failed")
@@ -164,7 +176,10 @@ class Engine:
         for sequence in list(self._scheduler.running):
             self._retire(sequence)
             self._tell_failed(sequence, closing)
-        self._cells.save()
+        try:
+            self._cells.save()
+        except Exception:
+            log.exception("the prefix cache could not be saved")
         self._fail_all(closing)
         self._refuse_rest()
 
@@ -194,7 +209,7 @@ class Engine:
             if sequence.cancelled:
                 self._retire(sequence)
                 sequence.finish()
-                self._observe(sequence.timings, "abort")
+                self._count_ended(sequence, sequence.cancelled)
 
     def _step(self) -> None:
         self._admit()
@@ -231,8 +246,11 @@ class Engine:
             if not sequence.started:
                 sequence.started = True
                 timings = sequence.timings
-                timings.queue_s = time.perf_counter() - timings.submitted
-                timings.cached_tokens = sequence.decoded
+                timings.queue_s += time.perf_counter() - sequence.queued_at
+                timings.prompt_tokens = len(sequence.job.prompt)
+                before = sequence.job.before
+                found = sequence.decoded if before is None else before.cached_tokens
+                timings.cached_tokens = min(found, sequence.decoded)
                 # The forced opening of an answer joins the prefill of its prompt.
                 self._tell_new(sequence, sequence.force)
                 self._propose(sequence)
@@ -293,11 +311,14 @@ class Engine:
     def _propose(self, sequence: Sequence) -> None:
         """Draft what may follow. Not where tokens are scored: that goes by pending ones alone."""
         if self._draft_tokens and sequence.slot is not None and sequence.job.top_logprobs is None:
-            sequence.propose(self._draft_tokens)
+            try:
+                sequence.propose(self._draft_tokens)
+            except Exception as exc:
+                self._fail(sequence, exc)
 
     def _sample(self, sequence: Sequence, row: int) -> None:
         try:
-            token = sequence.sampler.choose(self._runner.logits(row), sequence.job.constraint)
+            token = sequence.sampler.choose(self._runner.logits(row), sequence.constraint)
         except Exception as exc:
             self._fail(sequence, exc)
             return
@@ -348,7 +369,7 @@ class Engine:
         if news := sequence.news(everything=True):
             sequence.tell(sequence.update(news))
         last = sequence.finish(end)
-        self._observe(sequence.timings, end)  # first, so that who was answered finds it counted
+        self._count_ended(sequence, end)  # first, so that who was answered finds it counted
         sequence.tell(last)
 
     def _fail(self, sequence: Sequence, exc: Exception) -> None:
@@ -361,8 +382,12 @@ class Engine:
 
     def _tell_failed(self, sequence: Sequence, error: CallwrightError) -> None:
         last = sequence.finish(error=error)
-        self._observe(sequence.timings, "error")
+        self._count_ended(sequence, "error")
         sequence.tell(last)
+
+    def _count_ended(self, sequence: Sequence, reason: str) -> None:
+        if sequence.job.counts:
+            self._observe(sequence.timings, reason)
 
     def _retire(self, sequence: Sequence) -> None:
         slot = self._scheduler.retire(sequence, keep=True)

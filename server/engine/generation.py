@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
 
-from server.engine.sequence import Job, Sequence, Update
+from server.engine.sequence import CancelReason, Job, Sequence, Update
 
 
 class Generation:
@@ -22,7 +22,7 @@ class Generation:
         try:
             self._loop.call_soon_threadsafe(self._updates.put_nowait, update)
         except RuntimeError:  # the loop is closed: nobody listens any more
-            self.sequence.cancelled = True
+            self.sequence.cancelled = "abort"
 
     async def updates(
         self, timeout_s: float | None = None, *, since: float | None = None
@@ -42,7 +42,7 @@ class Generation:
             if update.end is not None:
                 return
 
-    def cancel(self) -> None:
+    def cancel(self, reason: CancelReason = "abort") -> None:
         """End the job within one step of the engine, if it has not ended yet."""
-        self.sequence.cancelled = True
+        self.sequence.cancelled = self.sequence.cancelled or reason
         self._wake()

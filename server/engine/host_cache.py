@@ -45,13 +45,14 @@ class HostCache:
     def match(self, tokens: Sequence[int], room: int) -> tuple[Kept, int] | None:
         """Which shares the longest prefix with `tokens`, and how long it is; None if none does.
 
+        Of equal ones the last used, since all conversations with a model begin alike.
         They come back whole, so only those count that `room` cells can hold beside the rest of
         `tokens`.
         """
         best, length = None, 0
         for kept in self._kept:
             common = common_prefix(kept.tokens, tokens)
-            if common > length and len(kept.tokens) + len(tokens) - common <= room:
+            if common >= max(1, length) and len(kept.tokens) + len(tokens) - common <= room:
                 best, length = kept, common
         return None if best is None else (best, length)
 
@@ -63,6 +64,18 @@ class HostCache:
     def covers(self, tokens: Sequence[int]) -> bool:
         """Whether all these tokens are the beginning of something kept."""
         return any(common_prefix(kept.tokens, tokens) == len(tokens) for kept in self._kept)
+
+    def has_room(self, tokens: Sequence[int], beside: int) -> bool:
+        """Whether these could be kept, and with them all others, or at least `beside` of them."""
+        room, others = self.capacity - len(tokens), 0
+        for kept in reversed(self._kept):
+            room -= len(kept.tokens)
+            if room < 0:
+                break
+            others += 1
+        return self.covers(tokens) or (
+            len(tokens) <= self.capacity and others >= min(beside, len(self._kept))
+        )
 
     def put(self, kept: Kept) -> None:
         """Keep it, instead of what is only a prefix of it, unless it is too large."""

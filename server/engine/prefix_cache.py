@@ -152,10 +152,16 @@ class PrefixCache:
         del self._leaf[sequence_id]
         self._retired.pop(sequence_id, None)
 
-    def retire(self, sequence_id: int) -> None:
-        """A sequence has ended; its cells may be shared until they are needed."""
+    def retire(self, sequence_id: int, *, oldest: bool = False) -> None:
+        """A sequence has ended; its cells may be shared until they are needed.
+
+        It counts as used last, or with `oldest` before all others.
+        """
         self._path(sequence_id)
-        self._retired[sequence_id] = None
+        if oldest:
+            self._retired = {sequence_id: None, **self._retired}
+        else:
+            self._retired[sequence_id] = None
 
     def evict(self) -> int | None:
         """Release the least recently used retired sequence and return it; None if there is none."""

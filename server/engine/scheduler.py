@@ -100,12 +100,12 @@ class Scheduler:
         self._free_slots = [slot for slot in self._free_slots if slot not in books.retired]
 
     def adopt(self, kept: Kept) -> int | None:
-        """Make a retired sequence of what was kept, if there is room. Returns its slot."""
+        """Make the oldest retired sequence of what was kept, if there is room. Returns its slot."""
         if not self._free_slots or len(kept.tokens) > self.cache.free_cells:
             return None
         slot = self._free_slots.pop()
         self.cache.append(slot, kept.tokens)
-        self.cache.retire(slot)
+        self.cache.retire(slot, oldest=True)
         return slot
 
     @property
@@ -113,8 +113,15 @@ class Scheduler:
         return bool(self.waiting or self.running)
 
     def add(self, sequence: Sequence) -> None:
-        """Queue a sequence. Raises Busy if too many wait already."""
-        if len(self.waiting) >= self._queue_length:
+        """Queue a sequence. Raises Busy if too many wait already.
+
+        One that goes on from an earlier job has waited for both.
+        """
+        if sequence.job.before is not None:
+            self.waiting.appendleft(sequence)
+            return
+        idle = self._max_sequences - len(self.running)
+        if len(self.waiting) >= self._queue_length + idle:
             raise Busy(
                 f"the queue is full: {len(self.waiting)} requests are waiting", retry_after_s=5
             )
@@ -132,7 +139,7 @@ class Scheduler:
             match = self.cache.match(known) if self._reuse_prefixes else None
             if self.running and not self._fits(sequence, match):
                 return
-            if self.running and self._in_order and self._overdue:
+            if self.running and self._in_order and not self._fits_behind(sequence, match):
                 return
             if self._reuse_prefixes and self._promised(sequence) > (match.length if match else 0):
                 return
@@ -154,7 +161,8 @@ class Scheduler:
         sequence.slot = slot
         if self.host and found and found[1] >= shared + WORTH_COPYING:
             kept, shared = found
-            self.host.touch(kept)
+            if 2 * shared >= len(kept.tokens):  # otherwise it is another conversation's
+                self.host.touch(kept)
             self.cache.append(slot, kept.tokens[:shared])
             admission = Admission(sequence, slot, shared, kept=kept)
         else:
@@ -174,8 +182,10 @@ class Scheduler:
         slices: list[Slice] = []
         room = self._batch_tokens
         decoding = [sequence for sequence in self.running if sequence.decoding]
-        for sequence in decoding:
-            if part := self._slice(sequence, room):
+        for at, sequence in enumerate(decoding, start=1):
+            behind = len(decoding) - at  # each of which has its token in this batch too
+            most = room - behind if len(decoding) == 1 else min(room - behind, self._prefill_chunk)
+            if part := self._slice(sequence, max(0, most)):
                 slices.append(part)
                 room -= part.size
         if decoding:
@@ -199,13 +209,17 @@ class Scheduler:
     def make_room(self, slices: list[Slice]) -> Iterator[Freed]:
         """Free cells until the batch fits. Yields slots that the caller must free.
 
-        Slices of sequences that were paused on the way need none and must not be run. Stops early
-        when one sequence alone is left: it always fits.
+        Drafts are dropped from `slices` before a sequence is paused. Slices of sequences that were
+        paused on the way need none and must not be run. Stops early when one sequence alone is
+        left: it always fits.
         """
         while self.cache.free_cells < sum(
             part.size for part in slices if part.sequence.slot is not None
         ):
             freed = self._evict()
+            if freed is None and any(part.draft for part in slices):
+                slices[:] = [replace(part, draft=()) for part in slices]  # not worth a pause
+                continue
             if freed is None and len(self.running) > 1:
                 freed = self._pause_youngest()
             if freed is None:
@@ -244,6 +258,12 @@ class Scheduler:
         shared = self.cache.held(match, slots) if match else 0
         return taken + len(sequence.tokens) - shared <= self.cache.capacity
 
+    def _fits_behind(self, sequence: Sequence, match: Match | None) -> bool:
+        """Whether nothing has to be let go for a sequence: its cells come behind all others."""
+        pending = sum(running.pending for running in self.running)
+        pending += len(sequence.tokens) - (match.length if match else 0)
+        return bool(self._free_slots) and pending <= self.cache.free_cells
+
     def _pause_youngest(self) -> Freed:
         sequence = self.running.pop()
         slot = sequence.slot
@@ -281,9 +301,9 @@ class Scheduler:
         """Let retired sequences go until they hold no more cells than they should.
 
         Attention goes over all cells up to the last one in use, whose ever they are: with 8,000
-        idle ones a prefill takes half as long again (measured on a CPU). Where nothing keeps them
-        elsewhere, as many sequences as can run stay whatever they hold, so that so many agents
-        find their last turns. Yields slots that the caller must free.
+        idle ones a prefill takes half as long again (measured on a CPU). Where they cannot be kept
+        elsewhere beside as many others as can run, so many stay whatever they hold, so that so many
+        agents find their last turns. Yields slots that the caller must free.
 
         Attention adds up in the order of cells, and llama.cpp takes those first that are free
         lowest. So where the cells of a sequence have to stay `in_order`, all retired ones are let
@@ -303,8 +323,11 @@ class Scheduler:
             return True
         slots = {sequence.slot for sequence in self.running if sequence.slot is not None}
         idle = self.cache.used_cells - self.cache.cells_of(slots)
-        least = 0 if self.host else self._max_sequences
-        return len(self.cache.retired) > least and idle > self._retired_cells
+        if not self.cache.retired or idle <= self._retired_cells:
+            return False
+        oldest = self.cache.tokens(self.cache.retired[0])
+        goes = self.host is not None and self.host.has_room(oldest, self._max_sequences)
+        return goes or len(self.cache.retired) > self._max_sequences
 
     def _release(self, slot: int) -> None:
         try:

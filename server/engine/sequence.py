@@ -4,38 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from dataclasses import dataclass
+from typing import Literal
 
 from server.engine.logprobs import Score, score
-from server.engine.sampler import Allowed, Logits, Sampler, Sampling
+from server.engine.sampler import Logits, Sampler, Sampling
+from server.engine.timings import TimedConstraint, Timings, TokenConstraint
 
 EndReason = Literal["stop", "length"]
+CancelReason = Literal["stop", "timeout", "abort"]
+"""Why whoever asked wants no more: a stop string was there, it took too long, or they left."""
 
 SCORED_TOKENS = 16  # in one batch: each needs a row of logits, which is as long as the vocabulary
-
-
-class TokenConstraint(Protocol):
-    """Which tokens may come next. One per sequence; used by the engine's thread alone.
-
-    `weigh` gives the logits of the next token as they are to be sampled from, those that came where
-    it changes nothing. `allows` and `mask` speak of the next token, `forced` of a run of tokens
-    that leaves no choice (it counts them as accepted), `accept` moves on by a sampled one.
-    `finished`: nothing may follow but the end. `take_back`, asked once after either, is how many of
-    the last tokens turned out wrong and are to be generated anew; `held` how many may yet turn out
-    so, and must not be told. `likely` are at most `limit` tokens that will probably come next;
-    nothing changes. Raises ConstraintFailed if the grammar is stuck.
-    """
-
-    def weigh(self, logits: Logits) -> Logits: ...
-    def forced(self) -> list[int]: ...
-    def allows(self, token: int) -> bool: ...
-    def mask(self) -> Allowed: ...
-    def accept(self, token: int) -> None: ...
-    def finished(self) -> bool: ...
-    def held(self) -> int: ...
-    def take_back(self) -> int: ...
-    def likely(self, limit: int) -> list[int]: ...
 
 
 @dataclass(frozen=True)
@@ -43,7 +23,8 @@ class Job:
     """What is submitted: prompt token ids, and at most `max_tokens` new ones.
 
     `top_logprobs`: how many tokens to tell the log-probability of beside each output token's own;
-    None for none at all.
+    None for none at all. `counts`: whether it is a request of its own, for those who observe.
+    `before`: the timings of a job for the same request that ended; they go on in this one's.
     """
 
     prompt: list[int]
@@ -51,31 +32,8 @@ class Job:
     sampling: Sampling
     max_tokens: int
     top_logprobs: int | None = None
-
-
-@dataclass
-class Timings:
-    """Where the time of a request went: seconds, tokens and forward passes.
-
-    `first_token_s` is from its submission until the model had chosen a token, so that it has the
-    queue and the prefill in it: what is forced before that is known without the model. If all of
-    it is forced, until its end; 0 where nothing was chosen. `model_s` is the time of the forward
-    passes that it took part in, shared or not.
-    """
-
-    submitted: float = field(default_factory=time.perf_counter)
-    queue_s: float = 0.0
-    prefill_s: float = 0.0
-    first_token_s: float = 0.0
-    model_s: float = 0.0
-    total_s: float = 0.0
-    cached_tokens: int = 0
-    prefilled_tokens: int = 0
-    forced_tokens: int = 0
-    drafted_tokens: int = 0
-    accepted_tokens: int = 0
-    output_tokens: int = 0
-    forward_passes: int = 0
+    counts: bool = True
+    before: Timings | None = None
 
 
 @dataclass(frozen=True)
@@ -116,9 +74,11 @@ class Sequence:
         self.scores: list[Score] = []
         self.ending: EndReason | None = None
         self.started = False
-        self.cancelled = False
+        self.cancelled: CancelReason | None = None
         self.sampler = Sampler(job.sampling)
-        self.timings = Timings()
+        self.timings = Timings() if job.before is None else job.before.continued()
+        self.queued_at = time.perf_counter()
+        self.constraint = TimedConstraint(job.constraint, self.timings)
 
     @property
     def pending(self) -> int:
@@ -171,15 +131,15 @@ class Sequence:
 
     def force(self) -> EndReason | None:
         """Append the tokens that leave no choice; say if the output ends with them."""
-        run = self.job.constraint.forced()
+        run = self.constraint.forced()
         kept = run[: self.job.max_tokens - self.output_tokens]
         self.timings.forced_tokens += len(kept)
         return self._extend(kept, cut=len(kept) < len(run))
 
     def append(self, token: int) -> EndReason | None:
         """Append a sampled token and what it forces; say if the output ends with them."""
-        self.timings.first_token_s = self.timings.first_token_s or self._elapsed()
-        self.job.constraint.accept(token)
+        self.timings.first_token_s = self.timings.first_token_s or self.elapsed()
+        self.constraint.accept(token)
         return self._extend([token], cut=False) or self.force()
 
     def _extend(self, run: list[int], *, cut: bool) -> EndReason | None:
@@ -187,7 +147,7 @@ class Sequence:
         self.sampler.count(run)
         if cut:
             return "length"
-        back = self.job.constraint.take_back()
+        back = self.constraint.take_back()
         if back:
             self.sampler.count(self.tokens[-back:], -1)
             del self.tokens[-back:]
@@ -195,14 +155,14 @@ class Sequence:
             # The last token that is left is decoded again: its logits are needed.
             self.decoded = min(self.decoded, len(self.tokens) - 1)
             self.prefill = min(self.prefill, len(self.tokens) - 1)
-        if self.job.constraint.finished():
+        if self.constraint.finished():
             return "stop"
         return "length" if self.output_tokens >= self.job.max_tokens else None
 
     def propose(self, limit: int) -> None:
         """Draft what may follow, for the next forward pass to confirm."""
         room = self.job.max_tokens - self.output_tokens
-        self.draft = tuple(self.job.constraint.likely(min(limit, room)))
+        self.draft = tuple(self.constraint.likely(min(limit, room)))
 
     def confirm(self, draft: tuple[int, ...], before: int) -> int:
         """How many tokens of a draft the tokens since `before` are; they are decoded already."""
@@ -215,7 +175,7 @@ class Sequence:
 
     def news(self, *, everything: bool) -> tuple[int, ...]:
         """Output tokens that were not told yet, without those that may be taken back."""
-        sure = len(self.tokens) - (0 if everything else self.job.constraint.held())
+        sure = len(self.tokens) - (0 if everything else self.constraint.held())
         sure = min(sure, len(self.tokens) - self.unscored)
         told, self.told = self.told, max(self.told, sure)
         return tuple(self.tokens[told:sure])
@@ -228,10 +188,13 @@ class Sequence:
     def finish(self, end: EndReason | None = None, error: Exception | None = None) -> Update:
         """The last update, without tokens."""
         self.timings.output_tokens = self.output_tokens
-        self.timings.total_s = self._elapsed()
+        self.timings.total_s = self.elapsed()
+        if not self.started:
+            self.timings.queue_s += time.perf_counter() - self.queued_at
         if end is not None and self.output_tokens and not self.timings.first_token_s:
             self.timings.first_token_s = self.timings.total_s
         return Update(end=end, error=error, timings=self.timings)
 
-    def _elapsed(self) -> float:
+    def elapsed(self) -> float:
+        """Seconds since it was submitted."""
         return time.perf_counter() - self.timings.submitted

@@ -15,6 +15,8 @@ MAX_STOP_TOKENS = 64
 class EndFields(Wire):
     """`stop_token_ids` end a text, as `stop` does, and are no part of it. `min_tokens` and
     `ignore_eos` keep the model from ending a text. None of them touches a call.
+    `request_timeout_s` is the longest that the request may take, in seconds; the server may allow
+    less.
     """
 
     stop_token_ids: Annotated[
@@ -22,6 +24,7 @@ class EndFields(Wire):
     ] = ()
     min_tokens: int = Field(0, ge=0)
     ignore_eos: bool = False
+    request_timeout_s: float | None = Field(None, gt=0)
 
     @property
     def keeps_going(self) -> bool:

@@ -28,7 +28,9 @@ def called(name: str, arguments: str) -> Answer:
     ],
 )
 def test_right_calls(answer: Answer) -> None:
-    assert fault(answer, DIALOGUE.tools) is None
+    in_text = not answer.calls
+    assert fault(answer, DIALOGUE.tools, in_text=in_text) is None
+    assert fault(answer, DIALOGUE.tools, in_text=not in_text) == "no call"
 
 
 CALL = Call("abcdefgh1", NAME, json.dumps(GOOD))
@@ -52,9 +54,9 @@ CALL = Call("abcdefgh1", NAME, json.dumps(GOOD))
     ],
 )
 def test_wrong_calls(answer: Answer, what: str) -> None:
-    assert fault(answer, DIALOGUE.tools) == what
+    assert fault(answer, DIALOGUE.tools, in_text=not answer.calls) == what
 
 
 def test_plain_chat_may_be_cut_but_not_empty() -> None:
-    assert fault(Answer("Once upon", cut=True), ()) is None
-    assert fault(Answer(" \n"), ()) == "empty"
+    assert fault(Answer("Once upon", cut=True), (), in_text=False) is None
+    assert fault(Answer(" \n"), (), in_text=True) == "empty"

@@ -51,6 +51,16 @@ async def test_each_workload_is_answered_in_full(name: str) -> None:
     assert measured.counted_prompt is None
 
 
+async def test_a_call_written_as_text_is_none_where_tools_were_offered() -> None:
+    def written(body: JsonObject) -> Answer:
+        return Answer(sse(delta(content='{"name": "x", "arguments": {}}'), delta("stop")))
+
+    with fake_server(written) as server:
+        [measured], _ = await run(level("agent"), [server])
+    samples = [sample for block in measured.blocks for sample in block.samples]
+    assert {sample.fault for sample in samples} == {"no call"}
+
+
 async def test_two_servers_are_asked_for_the_same_in_turn() -> None:
     log: list[tuple[str, str]] = []
 

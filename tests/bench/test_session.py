@@ -19,7 +19,9 @@ from server.bench.session import (
 )
 from server.bench.workloads import Series
 from server.errors import SetupError
-from tests.bench.helpers import fake_server, level
+from server.wire.body import JsonObject
+from tests.bench.helpers import fake_server, level, right
+from tests.commands.helpers import Answer
 
 PLAN = Plan((level("warm5"), level("chat", 2)), Series(1, "abc"), least_rounds=1, least_answers=1)
 RIG = Rig("small", Path("/models"), Path("/models/small.gguf"), threads=2, context_length=4096)
@@ -56,6 +58,19 @@ def test_two_addresses() -> None:
     assert watched.ticks == PLAN.dialogues(servers=2) == 2 * (1 + 4 + 2 + 4)
     assert a.keys == {"Bearer k"}
     assert b.keys == {None}
+
+
+def test_what_was_measured_before_a_server_failed_is_told() -> None:
+    def dying(body: JsonObject) -> Answer:
+        return right(body) if "tools" in body else Answer(b"dead", status=500)
+
+    watched = Watched()
+    with fake_server(dying) as server:
+        targets = [find_target(server.url, None, "tools", None)]
+        comparison = compare_targets(PLAN, targets, None, watched.watcher)
+    assert [result.workload for result in comparison.results] == ["warm5"]
+    assert comparison.failed
+    assert "status 500" in comparison.failed
 
 
 def test_no_address() -> None:
@@ -97,6 +112,12 @@ def test_servers_that_are_started_for_it(monkeypatch: pytest.MonkeyPatch) -> Non
     assert comparisons[0].a.threads == 2
     assert comparisons[0].a.context_length == 4096
     assert watched.ticks == 2 * PLAN.dialogues(servers=2)
+
+    two[1] = lambda _, port: Launch("none", ("/nowhere",), "tools", port, ready_path="/")
+    [first] = compare_started(PLAN, RIG, two, None, watched.watcher)
+    assert first.b
+    assert first.b.name == "one"
+    assert first.failed
 
     [alone] = compare_started(PLAN, RIG, [], None, watched.watcher)
     assert (alone.a.name, alone.b) == ("callwright", None)

@@ -14,7 +14,8 @@ import numpy as np
 from server.engine.engine import Engine, EngineOptions
 from server.engine.generation import Generation
 from server.engine.sampler import Allowed, Logits, Sampling
-from server.engine.sequence import EndReason, Job, Sequence, Timings, TokenConstraint
+from server.engine.sequence import EndReason, Job, Sequence
+from server.engine.timings import Timings, TokenConstraint
 from server.engine.vocabulary import Vocabulary
 from server.errors import ConstraintFailed
 from tests.fakes import IM_END, WAIT_S, ScriptedRunner, Scripts, byte_vocabulary

@@ -56,6 +56,26 @@ async def test_what_is_full_after_a_restart_makes_room(tmp_path: Path) -> None:
     assert [one.text for one in again] == ["ok"] * 4
 
 
+async def test_the_order_of_use_outlives_a_restart(tmp_path: Path) -> None:
+    kept = CacheFile(tmp_path / "cache", "model")
+    texts = [letter * 60 for letter in "abcd"]
+    runner = ScriptedRunner(Scripts(dict.fromkeys(texts, "ok")), context_length=1000)
+    options = EngineOptions(
+        1, cached_sequences=6, cached_tokens=100, host_cache_tokens=500, batch_tokens=64
+    )
+    engine = Engine(runner, options, cache_file=kept)
+    engine.start()
+    for text in texts:
+        await run(engine, job(text))
+    engine.stop(grace_s=1)
+    warmth = kept.load()
+    assert warmth
+    cache = PrefixCache(1000)
+    cache.restore(warmth.books)
+    held = [bytes(t for t in cache.tokens(slot) if t < 256) for slot in cache.retired]
+    assert [next(c for c in "abcd" if c * 60 in text.decode()) for text in held] == [*"abcd"]
+
+
 def test_what_is_saved_is_loaded(tmp_path: Path) -> None:
     kept = CacheFile(tmp_path / "cache", "model")
     assert kept.load() is None

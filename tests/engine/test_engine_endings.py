@@ -89,6 +89,8 @@ async def test_cancelled_in_the_queue() -> None:
         gate.open()
         assert (await output(first)).end == "length"
     assert tokens_of(runner, "Z") == []
+    timings = second.sequence.timings
+    assert timings.queue_s == timings.total_s > 0
 
 
 async def test_cancelled_before_the_engine_has_seen_it() -> None:

@@ -10,7 +10,8 @@ import pytest
 
 from server.engine.engine import Engine
 from server.engine.sampler import Sampling
-from server.engine.sequence import Job, TokenConstraint
+from server.engine.sequence import Job
+from server.engine.timings import TokenConstraint
 from server.errors import CallwrightError
 from tests.engine.helpers import (
     Fails,
@@ -89,6 +90,8 @@ async def test_paused_and_resumed_answers_are_the_same() -> None:
     assert told == [alone(one(number), runner.prefer) for number in range(4)]
     resumed = [one for one in told if one.timings.prefilled_tokens > len(job("0?").prompt)]
     assert 0 < len(resumed) < 4
+    # What was computed twice was asked for once.
+    assert {one.timings.prompt_tokens for one in told} == {len(job("0?").prompt)}
 
 
 async def test_load_is_a_snapshot() -> None:

@@ -12,7 +12,7 @@ from server.engine.cache_file import CacheFile
 from server.engine.engine import Engine, EngineOptions
 from server.engine.host_cache import HostCache, Kept
 from server.engine.runner import BatchItem, LlamaRunner, RunnerOptions
-from tests.engine.helpers import job, run, serving
+from tests.engine.helpers import job, prompt, run, serving
 from tests.fakes import ScriptedRunner, Scripts
 
 LONG = {name: f"question {name} " * 8 for name in "abc"}  # of over a hundred tokens
@@ -34,6 +34,30 @@ def test_the_longest_common_prefix_is_found() -> None:
     assert cache.match([1, 3, 5], room=100) == (long, 2)
     assert cache.match([1, 2, 5], room=100) == (short, 2)
     assert cache.match([2], room=100) is None
+
+
+def test_of_equal_ones_the_last_used_is_found() -> None:
+    cache = HostCache(100)
+    first, second = kept(1, 2, 3), kept(1, 4, 5)
+    cache.put(first)
+    cache.put(second)
+    assert cache.match([1, 9], room=100) == (second, 1)
+
+
+async def test_a_beginning_in_common_keeps_nobody_else_alive() -> None:
+    names = "abcde"
+    texts = {name: f"{name} question " * 6 for name in names}
+    runner = ScriptedRunner(Scripts(dict.fromkeys(texts.values(), "x")), context_length=400)
+    room = 2 * max(len(prompt(text)) + 2 for text in texts.values())
+    with serving(runner, max_sequences=1, cached_tokens=0, host_cache_tokens=room) as engine:
+        for name in names:
+            await run(engine, job(texts[name]))
+        again = await run(engine, job(texts["e"]))
+        old = await run(engine, job(texts["a"]))
+    assert again.timings
+    assert again.timings.cached_tokens > 50
+    assert old.timings
+    assert old.timings.cached_tokens < 20
 
 
 def test_what_there_is_no_room_for_is_not_found() -> None:

@@ -277,7 +277,10 @@ async def test_choices_that_do_not_fit_into_the_queue_are_all_refused() -> None:
     gate = Gate()
     made = rig({"hello": "Hi. " * 100}, gate=gate, max_sequences=1, queue_length=1)
     async with started(made) as client:
-        asked = asyncio.create_task(client.post(PATH, json=body("hello", n=8)))
+        never = await client.post(PATH, json=body("hello", n=3))
+        first = asyncio.create_task(client.post(PATH, json=body("hello")))
+        await soon(lambda: made.load == (1, 0), "it runs")
+        asked = asyncio.create_task(client.post(PATH, json=body("hello", n=2)))
         for passes in range(100):
             gate.allow(passes)
             await asyncio.wait({asked}, timeout=0.02)
@@ -285,6 +288,9 @@ async def test_choices_that_do_not_fit_into_the_queue_are_all_refused() -> None:
                 break
         gate.open()
         reply = await asked
+        assert (await first).status_code == 200
         await soon(lambda: made.load == (0, 0), "none of them is left")
+    assert never.status_code == 400
+    assert error_of(never)["param"] == "n"
     assert reply.status_code == 429
     error_of(reply)
