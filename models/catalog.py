@@ -76,7 +76,8 @@ class CatalogEntry:
 
     `tool_call_bias` is what `callwright bench calibrate` proposes, by the name of the template;
     `more_calls_bias` is what was measured for going on with a list of calls, by template, too.
-    `fit_question` has those with which it pays to ask first whether a tool fits.
+    `fit_question` has those with which it pays to ask first whether a tool fits, and
+    `affinity_weight` what it counts that the tools make the user's words likelier.
     """
 
     __pydantic_config__ = _STRICT
@@ -98,6 +99,9 @@ class CatalogEntry:
         default_factory=dict
     )
     fit_question: tuple[str, ...] = ()
+    affinity_weight: Mapping[str, Annotated[float, Field(ge=0, le=10)]] = field(
+        default_factory=dict
+    )
     default: bool = False
 
     @property

@@ -17,6 +17,7 @@ from server.engine.cache_file import CacheFile
 from server.engine.engine import Engine, EngineOptions
 from server.engine.runner import LlamaRunner, RunnerOptions, supports_gpu
 from server.engine.vocabulary import Vocabulary
+from server.fit import FitJudge
 from server.metrics import Metrics
 from server.parts import Parts
 from server.renderers import Renderers
@@ -75,7 +76,14 @@ def assemble(
         context_length=runner.context_length,
         call_biases=model.entry.tool_call_bias if model.entry else {},
         more_calls_biases=model.entry.more_calls_bias if model.entry else {},
-        fit_questions=model.entry.fit_question if model.entry else (),
+        fit=FitJudge(
+            settings,
+            engine,
+            vocabulary,
+            questions=model.entry.fit_question if model.entry else (),
+            affinity_weights=model.entry.affinity_weight if model.entry else {},
+            context_length=runner.context_length,
+        ),
     )
     completion = CompletionService(
         settings,

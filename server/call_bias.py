@@ -62,7 +62,7 @@ class Leaning:
     `call_logprob` is the log-probability of all openings of a call together, `call_margin` by how
     much the logit of the best of them is above that of the best other token, with `fit_margin`:
     without temperature it takes a bias below `-call_margin` to prevent a call. `fit_margin` is what
-    the fit question brought, 0 if it was not asked.
+    was found out of how well the tools fit (`server/fit.py`), 0 if that was not asked.
     """
 
     call_logprob: float
@@ -73,8 +73,8 @@ class Leaning:
 class CallBias:
     """The bias of one answer; used by the engine's thread.
 
-    `by` is added to the logits of the tokens `openers`, before temperature, and `fit` is what the
-    fit question adds to it. White space does not begin an answer. `leaning` is None until logits
+    `by` is added to the logits of the tokens `openers`, before temperature, and `fit` how well the
+    tools fit. White space does not begin an answer. `leaning` is None until logits
     were seen; `prevented`: the model's favourite was to call, and because of the bias it began with
     something else.
     """

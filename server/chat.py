@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from prompts.conversation import Conversation
@@ -20,11 +20,10 @@ from server.ending import Ending, Ends, ends_of
 from server.engine.engine import Engine
 from server.engine.generation import Generation
 from server.engine.sequence import CancelReason, Job
-from server.engine.timings import Timings
 from server.engine.vocabulary import Vocabulary
 from server.errors import ContextOverflow, InvalidRequest
 from server.events import Event, Finish, Usage
-from server.fit import FitQuestion, asks_for_fit, with_question
+from server.fit import FitJudge
 from server.logs import reason_of
 from server.lookup import Lookup
 from server.output import OutputParser
@@ -43,8 +42,8 @@ log = logging.getLogger(__name__)
 class ChatService:
     """Answers chat requests with one model.
 
-    `call_biases` and `more_calls_biases` are the model's, by template; with those of
-    `fit_questions` it is asked first whether a tool fits.
+    `call_biases` and `more_calls_biases` are the model's, by template; `fit` finds out whether a
+    tool fits, for the former to go by.
     """
 
     def __init__(
@@ -58,7 +57,7 @@ class ChatService:
         context_length: int,
         call_biases: Mapping[str, float],
         more_calls_biases: Mapping[str, float],
-        fit_questions: Collection[str],
+        fit: FitJudge,
     ) -> None:
         self._settings = settings
         self._engine = engine
@@ -67,8 +66,7 @@ class ChatService:
         self._renderers = renderers
         self._call_biases = call_biases
         self._more_calls_biases = more_calls_biases
-        self._fit_questions = fit_questions
-        self._fit = FitQuestion(engine, vocabulary)
+        self._fit = fit
         self._thoughts = ThoughtsMaker(vocabulary)
         self._context_length = context_length
 
@@ -90,7 +88,7 @@ class ChatService:
         _check_grammars(request, self._settings.max_grammar_chars)
         self._engine.check_count(request.n, param="n")
         renderer = self._renderers.get(request.prompt_template)
-        text, prompt = await asyncio.to_thread(self._prompt, request, renderer)
+        conversation, text, prompt = await asyncio.to_thread(self._prompt, request, renderer)
         room = self._context_length - len(prompt)
         if room < 1:
             raise ContextOverflow(
@@ -109,17 +107,20 @@ class ChatService:
         )
         thoughts = self._thoughts_of(request, renderer, text)
         bias_by = self._bias_by(request, renderer, constraint)
-        fit, before = 0.0, None
-        if bias_by is not None and self._asks(request, renderer):
-            fit, before = await self._fit_margin(request, renderer)
-
+        fit = None
+        if bias_by is not None and self._fit.wanted(request, renderer):
+            fit = await self._fit.judge(request, renderer, conversation, prompt)
+            if fit is None and self._said_bias(request) is None:
+                bias_by = 0.0  # what was measured holds only together with it
         more_by = self._settings.more_calls_bias
         if more_by is None:
             more_by = self._more_calls_biases.get(renderer.template_name, 0.0)
 
+        margin = fit.margin if fit else 0.0
+
         async def begun() -> AsyncGenerator[Answer, None]:
             for index in range(request.n):
-                bias = None if bias_by is None else constraint.bias(bias_by, fit)
+                bias = None if bias_by is None else constraint.bias(bias_by, margin)
                 guide = constraint.guide(self._lookup(prompt), bias, more_by)
                 thinking = Thinking(guide, thoughts) if thoughts else None
                 held = thinking or guide
@@ -130,7 +131,7 @@ class ChatService:
                     sampling=sampling.of_choice(index),
                     max_tokens=max_tokens,
                     top_logprobs=request.top_logprobs if request.logprobs else None,
-                    before=before if index == 0 else None,
+                    before=fit.spent if fit and index == 0 else None,
                 )
                 parser = constraint.parser(new_id=new_call_id, stops=request.stop)
                 reader = ThinkingParser(parser, thoughts) if thoughts else parser
@@ -180,43 +181,16 @@ class ChatService:
                 " marks its answers in words as it marks calls",
                 param=field,
             )
-        if by is None:
-            by = self._settings.tool_call_bias
+        by = self._said_bias(request)
         if by is None:
             by = self._call_biases.get(renderer.template_name, 0.0)
-        told = by or request.include_timings or self._asks(request, renderer)
+        told = by or request.include_timings or self._fit.wanted(request, renderer)
         return by if constraint.chooses and told else None
 
-    def _asks(self, request: ChatRequest, renderer: Renderer) -> bool:
-        """Whether the model is asked first whether a tool fits."""
-        asks = request.fit_question
-        if asks is None:
-            asks = self._settings.fit_question
-        return renderer.template_name in self._fit_questions if asks is None else asks
-
-    async def _fit_margin(
-        self, request: ChatRequest, renderer: Renderer
-    ) -> tuple[float, Timings | None]:
-        """By how much the model finds that a tool fits, and what asking took.
-
-        0 and None where it cannot be asked. Raises Busy, ShuttingDown.
-        """
-        conversation = to_conversation(request)
-        if not asks_for_fit(conversation):
-            return 0.0, None
-        prompt = await asyncio.to_thread(self._fit_prompt, conversation, renderer)
-        if not 0 < len(prompt) < self._context_length:
-            return 0.0, None
-        return await self._fit.margin(prompt)
-
-    def _fit_prompt(self, conversation: Conversation, renderer: Renderer) -> list[int]:
-        """Empty where the model would think before it says yes or no."""
-        text = renderer.render(with_question(conversation))
-        return (
-            []
-            if renderer.thinking(text) == "inside"
-            else self._vocabulary.encode_prompt(text, GUARD)
-        )
+    def _said_bias(self, request: ChatRequest) -> float | None:
+        """The bias that somebody asked for, unlike the one that was measured."""
+        said = request.tool_call_bias
+        return self._settings.tool_call_bias if said is None else said
 
     def _lookup(self, prompt: list[int]) -> Lookup | None:
         limit = self._settings.lookup_tokens
@@ -224,7 +198,7 @@ class ChatService:
 
     def prompt(self, request: ChatRequest) -> list[int]:
         """The tokens of a request's prompt. Raises InvalidRequest."""
-        return self._prompt(request, self._renderers.get(request.prompt_template))[1]
+        return self._prompt(request, self._renderers.get(request.prompt_template))[2]
 
     def _thoughts_of(
         self, request: ChatRequest, renderer: Renderer, prompt: str
@@ -240,13 +214,15 @@ class ChatService:
             budget = 0
         return self._thoughts.make(renderer.row.reasoning, start, budget)
 
-    def _prompt(self, request: ChatRequest, renderer: Renderer) -> tuple[str, list[int]]:
-        """The prompt as text, and its tokens."""
+    def _prompt(
+        self, request: ChatRequest, renderer: Renderer
+    ) -> tuple[Conversation, str, list[int]]:
+        """The conversation, its prompt as text, and the tokens of that."""
         conversation = to_conversation(request)
         text = renderer.render(conversation, continue_final=request.continues_final)
         if self._settings.log_prompts:
             log.info("prompt: %s", text)
-        return text, self._vocabulary.encode_prompt(text, GUARD)
+        return conversation, text, self._vocabulary.encode_prompt(text, GUARD)
 
 
 def _is_formal(request: ChatRequest) -> bool:

@@ -140,6 +140,14 @@ class Settings(BaseSettings):
         " measured to pay",
     )
 
+    affinity_weight: float | None = Field(
+        None,
+        ge=0,
+        le=10,
+        description="what it counts in auto that the tools make the user's words likelier, by nat;"
+        " by default what was measured for the model, else 0",
+    )
+
     reasoning_budget: int = Field(
         2048, ge=0, description="most tokens of reasoning before an answer; 0: no reasoning"
     )

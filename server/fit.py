@@ -1,29 +1,127 @@
-"""The fit question: does one of the tools do what the user asks for? Asked before the answer.
+"""Does one of the tools do what the user asks for? Found out before the answer, where that pays.
 
 Where an answer begins, small models lean towards a call whatever is offered. Asked outright, they
-know better. How much the answer leans to yes or no is added to the bias of calls against text
-(`server/call_bias.py`). The cost is a prefill of the question, as the rest of the prompt is needed
-for the answer too, and one token.
+know better: the fit question. And the tools make a question likelier that is one for them
+(`server/affinity.py`). What either says is added to the bias of calls against text
+(`server/call_bias.py`). The question costs a prefill of its words, as the rest of the prompt is
+needed for the answer too, and one token.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+import asyncio
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from prompts.conversation import Conversation
+from prompts.guard import GUARD
+from prompts.render import Renderer
+from server.affinity import affinity, last_words
+from server.config import Settings
 from server.engine.engine import Engine
 from server.engine.sampler import Allowed, Logits, Sampling
 from server.engine.sequence import Job
 from server.engine.timings import Timings
 from server.engine.vocabulary import Vocabulary
+from server.wire.chat import ChatRequest
 
 QUESTION = "Can one of the functions do this? Answer yes or no."
 WORDS = (b"yes", b"no")
 AROUND = b" \t\n\"'*"
+
+
+@dataclass(frozen=True)
+class Fit:
+    """How well the tools fit, to be added to the bias of calls, and what finding out took."""
+
+    margin: float
+    spent: Timings
+
+
+class FitJudge:
+    """Of one model. `questions` are the templates with which it is asked by default, and
+    `affinity_weights` by what the affinity counts with which template, if anything.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        engine: Engine,
+        vocabulary: Vocabulary,
+        *,
+        questions: Collection[str],
+        affinity_weights: Mapping[str, float],
+        context_length: int,
+    ) -> None:
+        self._settings = settings
+        self._engine = engine
+        self._vocabulary = vocabulary
+        self._questions = questions
+        self._affinity_weights = affinity_weights
+        self._context_length = context_length
+        self._question = FitQuestion(engine, vocabulary)
+
+    def wanted(self, request: ChatRequest, renderer: Renderer) -> bool:
+        """Whether to find out at all."""
+        return self._asks(request, renderer) or self._weight(renderer) != 0
+
+    async def judge(
+        self,
+        request: ChatRequest,
+        renderer: Renderer,
+        conversation: Conversation,
+        prompt: list[int],
+    ) -> Fit | None:
+        """None where it cannot be told. `prompt` is the rendered conversation.
+
+        Raises Busy, ShuttingDown.
+        """
+        if not asks_for_fit(conversation):
+            return None
+        margin, spent = 0.0, None
+        if self._asks(request, renderer):
+            asked = await asyncio.to_thread(self._asking, conversation, renderer)
+            if not 0 < len(asked) < self._context_length:
+                return None
+            margin, spent = await self._question.margin(asked)
+        if weight := self._weight(renderer):
+            without, words = await asyncio.to_thread(self._bare, conversation, renderer)
+            if not words or len(words) >= len(prompt) or prompt[-len(words) :] != words:
+                return None
+            found, spent = await affinity(self._engine, prompt, without, words, spent)
+            margin += weight * found
+        return Fit(margin, spent) if spent is not None else None
+
+    def _asks(self, request: ChatRequest, renderer: Renderer) -> bool:
+        """Whether the model is asked outright."""
+        asks = request.fit_question
+        if asks is None:
+            asks = self._settings.fit_question
+        return renderer.template_name in self._questions if asks is None else asks
+
+    def _weight(self, renderer: Renderer) -> float:
+        weight = self._settings.affinity_weight
+        return self._affinity_weights.get(renderer.template_name, 0.0) if weight is None else weight
+
+    def _asking(self, conversation: Conversation, renderer: Renderer) -> list[int]:
+        """The prompt with the question; empty where the model would think before its yes or no."""
+        text = renderer.render(with_question(conversation))
+        return [] if renderer.thinking(text) == "inside" else self._encoded(text)
+
+    def _bare(self, conversation: Conversation, renderer: Renderer) -> tuple[list[int], list[int]]:
+        """The prompt without tools, and what it has from the user's last words on."""
+        *before, last = conversation.messages
+        bare = replace(conversation, tools=())
+        blank = replace(bare, messages=(*before, replace(last, content="")))
+        without, nothing = (self._encoded(renderer.render(one)) for one in (bare, blank))
+        return without, last_words(without, nothing)
+
+    def _encoded(self, text: str) -> list[int]:
+        return self._vocabulary.encode_prompt(text, GUARD)
 
 
 def asks_for_fit(conversation: Conversation) -> bool:

@@ -25,6 +25,7 @@ from server.completion import CompletionService
 from server.config import Settings
 from server.constraint import ConstraintCompiler
 from server.engine.engine import Engine, EngineOptions
+from server.fit import FitJudge
 from server.metrics import Metrics
 from server.parts import Parts
 from server.renderers import Renderers
@@ -104,6 +105,7 @@ def rig(
     call_biases: Mapping[str, float] | None = None,
     more_calls_biases: Mapping[str, float] | None = None,
     fit_questions: Sequence[str] = (),
+    affinity_weights: Mapping[str, float] | None = None,
     **values: Any,
 ) -> Rig:
     """`says`: what the model answers, by a text in the prompt, or token by token. Nothing is left
@@ -136,7 +138,14 @@ def rig(
         context_length=context_length,
         call_biases=call_biases or {},
         more_calls_biases=more_calls_biases or {},
-        fit_questions=fit_questions,
+        fit=FitJudge(
+            made,
+            engine,
+            runner.vocabulary,
+            questions=fit_questions,
+            affinity_weights=affinity_weights or {},
+            context_length=context_length,
+        ),
     )
     completion = CompletionService(
         made,

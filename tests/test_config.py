@@ -67,6 +67,7 @@ OTHER: dict[str, tuple[str, Any]] = {
     "temperature": ("0.5", 0.5),
     "tool_call_bias": ("-2.5", -2.5),
     "more_calls_bias": ("6", 6.0),
+    "affinity_weight": ("0.1", 0.1),
     "fit_question": ("true", True),
     "reasoning_budget": ("512", 512),
     "queue_length": ("3", 3),

@@ -206,6 +206,7 @@ def _catalog_facts(entry: CatalogEntry, models_dir: Path) -> dict[str, Any]:
         "tool_call_bias": dict(entry.tool_call_bias),
         "more_calls_bias": dict(entry.more_calls_bias),
         "fit_question": list(entry.fit_question),
+        "affinity_weight": dict(entry.affinity_weight),
         "default": entry.default,
         "sources": [describe(source) for source in entry.sources],
         "path": str(entry.path(models_dir)),

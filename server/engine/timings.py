@@ -45,7 +45,15 @@ class Timings:
 
     def continued(self) -> Timings:
         """For a further job of the same request: what is of each answer begins anew."""
-        return replace(self, first_token_s=0.0, total_s=0.0, output_tokens=0)
+        decoded = self.prefilled_tokens + self.forced_tokens
+        return replace(
+            self,
+            first_token_s=0.0,
+            total_s=0.0,
+            output_tokens=0,
+            forced_tokens=0,
+            prefilled_tokens=decoded,
+        )
 
 
 class TokenConstraint(Protocol):
