@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import httpx
 import numpy as np
 import pytest
 
@@ -12,7 +13,7 @@ from prompts.conversation import Conversation, Message
 from server.call_bias import CallBias
 from server.fit import QUESTION, FitQuestion, asks_for_fit, with_question
 from tests.replies import calls_of, content_of
-from tests.serving import CHAT, ask, call, rig, started, tool
+from tests.serving import CHAT, ask, call, rig, soon, started, tool
 
 TOOLS = [tool("get_weather"), tool("get_time")]
 WEATHER = call("get_weather", '{"city": "Porto"}')
@@ -112,3 +113,41 @@ async def test_question_and_answer_share_the_time_limit(monkeypatch: pytest.Monk
         reply = await client.post(CHAT, json=ask("weather", tools=TOOLS))
     assert reply.status_code == 504
     assert reply.json()["error"]["code"] == "timeout"
+
+
+async def test_what_the_question_computed_is_not_called_cached() -> None:
+    times = []
+    for asks in (False, True):
+        async with started(rig(YES, fit_question=asks)) as client:
+            body = ask("weather", tools=TOOLS, include_timings=True)
+            times.append((await client.post(CHAT, json=body)).json()["timings"])
+    plain, asked = times
+    assert asked["cached_tokens"] == plain["cached_tokens"] == 0
+    assert asked["prefilled_tokens"] > plain["prefilled_tokens"]
+    assert asked["forward_passes"] > plain["forward_passes"]
+
+
+async def test_whoever_was_asked_first_is_answered_first() -> None:
+    ended: list[str] = []
+    says = {**YES, "one": WEATHER, "two": WEATHER}
+    made = rig(says, max_sequences=1)
+
+    async def post(client: httpx.AsyncClient, text: str, **fields: Any) -> None:
+        await client.post(CHAT, json=ask(text, tools=TOOLS, **fields))
+        ended.append(text)
+
+    async with started(made) as client:
+        first = asyncio.create_task(post(client, "weather", fit_question=True))
+        await soon(lambda: made.load != (0, 0), "it is asked")
+        await asyncio.gather(first, post(client, "one"), post(client, "two"))
+    assert ended[0] == "weather"
+
+
+async def test_choices_share_what_was_found_out() -> None:
+    body = ask("weather", tools=TOOLS, include_timings=True, tool_call_bias=-1, fit_question=True)
+    times = []
+    for n in (1, 2):
+        async with started(rig(YES)) as client:
+            times.append((await client.post(CHAT, json=body | {"n": n})).json()["timings"])
+    for name in ("call_margin", "fit_margin", "tool_call_bias", "prompt_tokens"):
+        assert times[0][name] == times[1][name]
