@@ -174,6 +174,10 @@ class Fails(Free):
         self._called("take_back")
         return 0
 
+    def likely(self, limit: int) -> list[int]:
+        self._called("likely")
+        return []
+
     def _called(self, method: str) -> None:
         if method == self._method:
             self._after -= 1

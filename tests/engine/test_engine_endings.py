@@ -90,7 +90,7 @@ async def test_cancelled_in_the_queue() -> None:
         assert (await output(first)).end == "length"
     assert tokens_of(runner, "Z") == []
     timings = second.sequence.timings
-    assert timings.queue_s == timings.total_s > 0
+    assert timings.queue_s > 0 == timings.prefill_s
 
 
 async def test_cancelled_before_the_engine_has_seen_it() -> None:
@@ -168,14 +168,14 @@ def test_a_client_whose_event_loop_is_gone_is_cancelled() -> None:
 # Faults
 
 
-METHODS = ["forced", "allows", "accept", "finished", "held", "take_back"]
+METHODS = ["forced", "allows", "accept", "finished", "held", "take_back", "likely"]
 
 
 @pytest.mark.parametrize("after", [0, 2])
 @pytest.mark.parametrize("method", METHODS)
 async def test_a_stuck_grammar_fails_its_request_only(method: str, after: int) -> None:
     runner = ScriptedRunner(Scripts({"one": "x" * 20, "two": "y" * 20}))
-    with serving(runner) as engine:
+    with serving(runner, draft_tokens=2) as engine:
         good = await engine.submit(job("two"))
         bad = await engine.submit(job("one", Fails(method, after)))
         assert isinstance(await fails(bad), ConstraintFailed)
@@ -188,7 +188,7 @@ async def test_an_unforeseen_fault_is_told_without_its_details(
     method: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     runner = ScriptedRunner(Scripts({"one": "x" * 20, "two": "y" * 20}))
-    with serving(runner) as engine:
+    with serving(runner, draft_tokens=2) as engine:
         good = await engine.submit(job("two"))
         bad = await engine.submit(job("one", Fails(method, 1, ValueError("secret"))))
         error = await fails(bad)
