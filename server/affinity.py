@@ -19,7 +19,7 @@ from server.engine.sampler import Allowed, Logits, Sampling
 from server.engine.sequence import Job
 from server.engine.timings import Timings
 
-MOST_WORDS = 128  # tokens that are scored: a row of logits each; later ones tell little more
+MOST_WORDS = 32  # tokens that are scored, each with a row of logits; later ones tell little more
 
 
 def last_words(without: list[int], blank: list[int]) -> list[int]:
