@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-import httpx
 import numpy as np
 import pytest
 
@@ -13,7 +12,7 @@ from prompts.conversation import Conversation, Message
 from server.call_bias import CallBias
 from server.fit import QUESTION, FitQuestion, asks_for_fit, with_question
 from tests.replies import calls_of, content_of
-from tests.serving import CHAT, ask, call, rig, soon, started, tool
+from tests.serving import CHAT, ask, call, rig, started, tool
 
 TOOLS = [tool("get_weather"), tool("get_time")]
 WEATHER = call("get_weather", '{"city": "Porto"}')
@@ -125,22 +124,6 @@ async def test_what_the_question_computed_is_not_called_cached() -> None:
     assert asked["cached_tokens"] == plain["cached_tokens"] == 0
     assert asked["prefilled_tokens"] > plain["prefilled_tokens"]
     assert asked["forward_passes"] > plain["forward_passes"]
-
-
-async def test_whoever_was_asked_first_is_answered_first() -> None:
-    ended: list[str] = []
-    says = {**YES, "one": WEATHER, "two": WEATHER}
-    made = rig(says, max_sequences=1)
-
-    async def post(client: httpx.AsyncClient, text: str, **fields: Any) -> None:
-        await client.post(CHAT, json=ask(text, tools=TOOLS, **fields))
-        ended.append(text)
-
-    async with started(made) as client:
-        first = asyncio.create_task(post(client, "weather", fit_question=True))
-        await soon(lambda: made.load != (0, 0), "it is asked")
-        await asyncio.gather(first, post(client, "one"), post(client, "two"))
-    assert ended[0] == "weather"
 
 
 async def test_choices_share_what_was_found_out() -> None:

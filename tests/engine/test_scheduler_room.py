@@ -5,6 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from server.engine.host_cache import HostCache, Kept
+from server.engine.sequence import Job, Sequence
+from server.engine.timings import Timings
+from tests.engine.helpers import GREEDY, Free
 from tests.engine.test_scheduler import BATCH, CHUNK, Driver, counts, sequence
 
 
@@ -98,3 +101,14 @@ def test_in_order_nothing_is_let_go_while_others_run() -> None:
         driver.step()
     assert driver.freed == []
     driver.run()
+
+
+def test_what_goes_on_from_an_earlier_job_waits_at_the_head() -> None:
+    driver = Driver(queue_length=1, max_sequences=1)
+    running, waiting = sequence([1]), sequence([2])
+    driver.add(running)
+    driver.admit()
+    driver.add(waiting)
+    further = Sequence(Job([3], Free(), GREEDY, 8, before=Timings()), tell=lambda update: None)
+    driver.add(further)  # no 429 after it has waited once
+    assert list(driver.scheduler.waiting) == [further, waiting]
