@@ -90,7 +90,8 @@ class FitJudge:
             margin, spent = await self._question.margin(asked)
         if weight := self._weight(renderer):
             without, words = await asyncio.to_thread(self._bare, conversation, renderer)
-            if not words or len(words) >= len(prompt) or prompt[-len(words) :] != words:
+            before = min(len(prompt), len(without)) - len(words)
+            if not words or before < 1 or prompt[-len(words) :] != words:
                 return None
             found, spent = await affinity(self._engine, prompt, without, words, spent)
             margin += weight * found
