@@ -37,7 +37,8 @@ async def affinity(
     scored = words[:MOST_WORDS]
     begun: list[Generation] = []
     try:
-        for tokens, spent in ((prompt, before), (without, None)):
+        # The second is no further request in the queue, and nobody else's prompt begins so.
+        for tokens, spent, kept in ((prompt, before, True), (without, Timings(), False)):
             job = Job(
                 tokens[: -len(words)],
                 _Recited(scored),
@@ -46,6 +47,7 @@ async def affinity(
                 top_logprobs=0,
                 counts=False,
                 before=spent,
+                kept=kept,
             )
             begun.append(await engine.submit(job))
         found, missed = [await _logprob(generation) for generation in begun]

@@ -183,7 +183,8 @@ class ChatService:
             )
         by = self._said_bias(request)
         if by is None:
-            by = self._call_biases.get(renderer.template_name, 0.0)
+            measured = self._fit.as_measured(request, renderer)
+            by = self._call_biases.get(renderer.template_name, 0.0) if measured else 0.0
         told = by or request.include_timings or self._fit.wanted(request, renderer)
         return by if constraint.chooses and told else None
 

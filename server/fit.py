@@ -69,6 +69,12 @@ class FitJudge:
         """Whether to find out at all."""
         return self._asks(request, renderer) or self._weight(renderer) != 0
 
+    def as_measured(self, request: ChatRequest, renderer: Renderer) -> bool:
+        """Whether it is found out as it was for what the catalog has: no less, no more."""
+        name = renderer.template_name
+        asked = self._asks(request, renderer) == (name in self._questions)
+        return asked and self._weight(renderer) == self._affinity_weights.get(name, 0.0)
+
     async def judge(
         self,
         request: ChatRequest,

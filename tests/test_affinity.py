@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
 from server.affinity import MOST_WORDS, last_words
 from server.config import Settings
-from tests.fakes import IM_END, NextToken, Scripts, byte_vocabulary
+from tests.fakes import IM_END, Gate, NextToken, Scripts, byte_vocabulary
 from tests.replies import calls_of
 from tests.serving import CHAT, ask, call, rig, started, tool
 
@@ -107,3 +108,27 @@ async def test_long_words_are_scored_in_part() -> None:
 def test_it_is_never_against_the_tools() -> None:
     with pytest.raises(ValueError, match="affinity_weight"):
         Settings(affinity_weight=-1)
+
+
+@pytest.mark.parametrize(("setting", "calls"), [(None, 0), (0, 1)])
+async def test_without_it_the_bias_that_was_measured_with_it_does_not_hold(
+    setting: float | None, calls: int
+) -> None:
+    values = {"affinity_weights": {"chatml": 0.001}, "call_biases": {"chatml": -50}}
+    reply = await answered(QUESTION, affinity_weight=setting, **values)
+    assert len(calls_of(reply)) == calls
+
+
+async def test_it_takes_one_place_in_the_queue() -> None:
+    gate = Gate()
+    made = rig(
+        foretelling(QUESTION), affinity_weight=0.1, queue_length=3, max_sequences=1, gate=gate
+    )
+    body = ask(QUESTION, tools=TOOLS, prompt_template="chatml", max_tokens=60)
+    async with started(made) as client:
+        asked = [asyncio.create_task(client.post(CHAT, json=body)) for _ in range(4)]
+        await asyncio.to_thread(gate.wait, 1)
+        await asyncio.sleep(0.2)  # for the others to come, while the first one is in its pass
+        gate.open()
+        replies = await asyncio.gather(*asked)
+    assert [reply.status_code for reply in replies] == [200] * 4

@@ -121,10 +121,9 @@ class Scheduler:
             self.waiting.appendleft(sequence)
             return
         idle = self._max_sequences - len(self.running)
-        if len(self.waiting) >= self._queue_length + idle:
-            raise Busy(
-                f"the queue is full: {len(self.waiting)} requests are waiting", retry_after_s=5
-            )
+        queued = sum(waiting.job.before is None for waiting in self.waiting)
+        if queued >= self._queue_length + idle:
+            raise Busy(f"the queue is full: {queued} requests are waiting", retry_after_s=5)
         self.waiting.append(sequence)
 
     def admit(self) -> Iterator[Admission | Freed]:

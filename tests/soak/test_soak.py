@@ -28,7 +28,7 @@ CLIENTS = 8
 ABANDONED, MALFORMED = 0.10, 0.05
 WARM_UP = 0.3  # of the requests, until memory is what it will be
 SLOPE_BYTES = 10_000  # per request: a leak of one answer's text each would be more
-JUDGED = 1000  # requests from which a slope of memory can be told from noise
+JUDGED = 2000  # requests from which a slope of memory can be told from noise
 
 pytestmark = [
     pytest.mark.weights,
