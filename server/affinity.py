@@ -37,8 +37,7 @@ async def affinity(
     scored = words[:MOST_WORDS]
     begun: list[Generation] = []
     try:
-        # The second is no further request in the queue, and nobody else's prompt begins so.
-        for tokens, spent, kept in ((prompt, before, True), (without, Timings(), False)):
+        for tokens, spent, beside in ((prompt, before, False), (without, None, True)):
             job = Job(
                 tokens[: -len(words)],
                 _Recited(scored),
@@ -47,7 +46,7 @@ async def affinity(
                 top_logprobs=0,
                 counts=False,
                 before=spent,
-                kept=kept,
+                beside=beside,
             )
             begun.append(await engine.submit(job))
         found, missed = [await _logprob(generation) for generation in begun]

@@ -98,7 +98,7 @@ class FitJudge:
             without, words = await asyncio.to_thread(self._bare, conversation, renderer)
             before = min(len(prompt), len(without)) - len(words)
             if not words or before < 1 or prompt[-len(words) :] != words:
-                return None
+                return Fit(margin, spent) if spent is not None else None
             found, spent = await affinity(self._engine, prompt, without, words, spent)
             margin += weight * found
         return Fit(margin, spent) if spent is not None else None

@@ -390,7 +390,7 @@ class Engine:
             self._observe(sequence.timings, reason)
 
     def _retire(self, sequence: Sequence) -> None:
-        slot = self._scheduler.retire(sequence, keep=sequence.job.kept)
+        slot = self._scheduler.retire(sequence, keep=True)
         if slot is not None:
             self._runner.cut(slot, 0)
         self._cells.free(self._scheduler.trim())

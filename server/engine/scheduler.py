@@ -120,8 +120,12 @@ class Scheduler:
         if sequence.job.before is not None:
             self.waiting.appendleft(sequence)
             return
+        if sequence.job.beside:
+            self.waiting.append(sequence)
+            return
         idle = self._max_sequences - len(self.running)
-        queued = sum(waiting.job.before is None for waiting in self.waiting)
+        jobs = [waiting.job for waiting in self.waiting]
+        queued = sum(job.before is None and not job.beside for job in jobs)
         if queued >= self._queue_length + idle:
             raise Busy(f"the queue is full: {queued} requests are waiting", retry_after_s=5)
         self.waiting.append(sequence)
@@ -290,7 +294,7 @@ class Scheduler:
         self.running.remove(sequence)
         slot, sequence.slot = sequence.slot, None
         if keep and self._reuse_prefixes and sequence.decoded:
-            self.cache.retire(slot)
+            self.cache.retire(slot, oldest=sequence.job.beside)
             return None
         self._release(slot)
         self._free_slots.append(slot)

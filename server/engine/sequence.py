@@ -25,7 +25,8 @@ class Job:
     `top_logprobs`: how many tokens to tell the log-probability of beside each output token's own;
     None for none at all. `counts`: whether it is a request of its own, for those who observe.
     `before`: the timings of a job for the same request that ended; they go on in this one's.
-    `kept`: whether its cells may be of use again.
+    `beside`: it goes beside another job of its request, and so takes no place in the queue that
+    others lack for it, and its cells are the first to go.
     """
 
     prompt: list[int]
@@ -35,7 +36,7 @@ class Job:
     top_logprobs: int | None = None
     counts: bool = True
     before: Timings | None = None
-    kept: bool = True
+    beside: bool = False
 
 
 @dataclass(frozen=True)
