@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from server.engine.engine import Engine
 from server.engine.generation import Generation
 from server.engine.prefix_cache import common_prefix
-from server.engine.sampler import Allowed, Logits, Sampling
+from server.engine.sampler import Allowed, Sampling
 from server.engine.sequence import Job
 from server.engine.timings import Timings
+from server.engine.token_constraint import Unconstrained
 
 MOST_WORDS = 32  # tokens that are scored, each with a row of logits; later ones tell little more
 
@@ -66,36 +65,18 @@ async def _logprob(generation: Generation) -> float:
     return total
 
 
-class _Recited:
-    """Implements the engine's TokenConstraint: these tokens and no others."""
+class _Recited(Unconstrained):
+    """These tokens and no others."""
 
     def __init__(self, tokens: Sequence[int]) -> None:
         self._left = list(tokens)
-
-    def weigh(self, logits: Logits) -> Logits:
-        return logits
 
     def forced(self) -> list[int]:
         run, self._left = self._left, []
         return run
 
-    def allows(self, token: int) -> bool:
-        return False
-
-    def mask(self) -> Allowed:
-        return np.zeros(0, np.bool_)
-
-    def accept(self, token: int) -> None:
-        raise AssertionError("all is forced")
-
     def finished(self) -> bool:
         return not self._left
 
-    def held(self) -> int:
-        return 0
-
-    def take_back(self) -> int:
-        return 0
-
-    def likely(self, limit: int) -> list[int]:
-        return []
+    def mask(self) -> Allowed:
+        raise AssertionError("all is forced")

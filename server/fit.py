@@ -26,6 +26,7 @@ from server.engine.engine import Engine
 from server.engine.sampler import Allowed, Logits, Sampling
 from server.engine.sequence import Job
 from server.engine.timings import Timings
+from server.engine.token_constraint import Unconstrained
 from server.engine.vocabulary import Vocabulary
 from server.wire.chat import ChatRequest
 
@@ -182,8 +183,8 @@ class FitQuestion:
         return margin, generation.sequence.timings
 
 
-class _Probe:
-    """Implements the engine's TokenConstraint: any one token, whose logits are kept."""
+class _Probe(Unconstrained):
+    """Any one token, whose logits are kept."""
 
     def __init__(self) -> None:
         self.logits: Logits | None = None
@@ -193,27 +194,6 @@ class _Probe:
             self.logits = logits.copy()
         return logits
 
-    def forced(self) -> list[int]:
-        return []
-
-    def allows(self, token: int) -> bool:
-        return True
-
     def mask(self) -> Allowed:
         assert self.logits is not None
         return np.ones(len(self.logits), np.bool_)
-
-    def accept(self, token: int) -> None:
-        pass
-
-    def finished(self) -> bool:
-        return False
-
-    def held(self) -> int:
-        return 0
-
-    def take_back(self) -> int:
-        return 0
-
-    def likely(self, limit: int) -> list[int]:
-        return []

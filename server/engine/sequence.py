@@ -9,7 +9,8 @@ from typing import Literal
 
 from server.engine.logprobs import Score, score
 from server.engine.sampler import Logits, Sampler, Sampling
-from server.engine.timings import TimedConstraint, Timings, TokenConstraint
+from server.engine.timings import Timings
+from server.engine.token_constraint import TimedConstraint, TokenConstraint
 
 EndReason = Literal["stop", "length"]
 CancelReason = Literal["stop", "timeout", "abort"]

@@ -15,7 +15,8 @@ from server.engine.engine import Engine, EngineOptions
 from server.engine.generation import Generation
 from server.engine.sampler import Allowed, Logits, Sampling
 from server.engine.sequence import EndReason, Job, Sequence
-from server.engine.timings import Timings, TokenConstraint
+from server.engine.timings import Timings
+from server.engine.token_constraint import TokenConstraint, Unconstrained
 from server.engine.vocabulary import Vocabulary
 from server.errors import ConstraintFailed
 from tests.fakes import IM_END, WAIT_S, ScriptedRunner, Scripts, byte_vocabulary
@@ -30,35 +31,11 @@ def prompt(text: str) -> list[int]:
     return VOCABULARY.encode_prompt(chat, "\0")
 
 
-class Free:
+class Free(Unconstrained):
     """Allows everything."""
-
-    def weigh(self, logits: Logits) -> Logits:
-        return logits
-
-    def forced(self) -> list[int]:
-        return []
-
-    def allows(self, token: int) -> bool:
-        return True
 
     def mask(self) -> Allowed:
         return np.ones(len(VOCABULARY), np.bool_)
-
-    def accept(self, token: int) -> None:
-        pass
-
-    def finished(self) -> bool:
-        return False
-
-    def held(self) -> int:
-        return 0
-
-    def take_back(self) -> int:
-        return 0
-
-    def likely(self, limit: int) -> list[int]:
-        return []
 
 
 class Letters(Free):

@@ -11,7 +11,7 @@ import pytest
 from server.engine.engine import Engine
 from server.engine.sampler import Sampling
 from server.engine.sequence import Job
-from server.engine.timings import TokenConstraint
+from server.engine.token_constraint import TokenConstraint
 from server.errors import CallwrightError
 from tests.engine.helpers import (
     Fails,

@@ -11,6 +11,13 @@ from tests.engine.helpers import GREEDY, Free
 from tests.engine.test_scheduler import BATCH, CHUNK, Driver, counts, sequence
 
 
+def keep(driver: Driver, host: HostCache) -> None:
+    """What was let go, in memory, as the engine does it."""
+    for freed in driver.freed:
+        host.put(Kept(freed.tokens, np.zeros(1, np.uint8)))
+    driver.freed.clear()
+
+
 def test_no_running_sequence_is_paused_for_a_draft() -> None:
     driver = Driver(capacity=20, draft_below=2)
     one, two = sequence([1] * 8), sequence([2] * 8)
@@ -48,14 +55,12 @@ def test_a_forced_run_alone_may_fill_the_batch() -> None:
 
 def test_what_cannot_be_kept_in_memory_stays_in_cells() -> None:
     """Two agents in turn, of which memory can keep one."""
-    driver = Driver(capacity=200, max_sequences=2, retired_cells=0, host=HostCache(30))
+    host = HostCache(30)
+    driver = Driver(capacity=200, max_sequences=2, retired_cells=0, host=host)
     for token in (1, 2):
         driver.add(sequence([token] * 20, max_tokens=1))
         driver.run()
-        assert driver.scheduler.host
-        for freed in driver.freed:
-            driver.scheduler.host.put(Kept(freed.tokens, np.zeros(1, np.uint8)))
-        driver.freed.clear()
+        keep(driver, host)
     assert len(driver.scheduler.cache.retired) == 1
     for token in (1, 2, 1, 2):
         again = sequence([token] * 20, max_tokens=1)
@@ -66,15 +71,12 @@ def test_what_cannot_be_kept_in_memory_stays_in_cells() -> None:
 
 
 def test_what_is_older_than_all_that_can_run_may_leave_memory() -> None:
-    driver = Driver(capacity=200, max_sequences=2, retired_cells=0, host=HostCache(30))
-    host = driver.scheduler.host
-    assert host
+    host = HostCache(30)
+    driver = Driver(capacity=200, max_sequences=2, retired_cells=0, host=host)
     for token in range(1, 9):
         driver.add(sequence([token] * 8, max_tokens=1))
         driver.run()
-        for freed in driver.freed:
-            host.put(Kept(freed.tokens, np.zeros(1, np.uint8)))
-        driver.freed.clear()
+        keep(driver, host)
     assert len(host.kept) == 3
     assert driver.scheduler.cache.used_cells == 0
 

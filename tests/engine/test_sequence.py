@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from server.engine.sequence import Sequence, Update
-from server.engine.timings import TokenConstraint
+from server.engine.token_constraint import TokenConstraint
 from tests.engine.helpers import VOCABULARY, Fails, Free, OneOf, TakesBack, job
 
 
